@@ -292,10 +292,46 @@ end
 
 local function not_here(name)
   fail("the contents of buffer %s are not here: q:wait(celer.capture(%s)) brings "
-    .. "a copy, and a task reads it through an access", name, name)
+    .. "a copy, %s(i) one element, and a task reads it through an access", name, name, name)
 end
 
-function Buffer:__call() not_here(self.name) end
+local OFTEN = 100 -- elements that a line may fetch one by one, unadvised
+local fetched = {} -- by line
+
+-- Says once, of a line that fetches element by element, that there is another way.
+local function count_fetch(self)
+  local file, line = place.user()
+  local at = ("%s:%d"):format(file or "?", line)
+  fetched[at] = (fetched[at] or 0) + 1
+  if fetched[at] ~= OFTEN then return end
+  core.advise(("%d elements of %s were fetched here one by one, and each waits for all tasks "
+    .. "before it: celer.wait(celer.capture(%s)) brings many at once"):format(OFTEN, self.name,
+    self.name), file, line)
+end
+
+--- An element, as of now: a fence of one element.
+---@param ... integer  its coordinates
+---@return any
+function Buffer:__call(...)
+  local at, hi = { ... }, {}
+  M.check(self, "buffer(...)")
+  require("celer.submit.queue").check_outside(("%s(...)"):format(self.name))
+  if select("#", ...) ~= self.dims then
+    fail("%s(...): the buffer has %s, got %s", self.name, words.count(self.dims, "dimension"),
+      words.count(select("#", ...), "coordinate"))
+  end
+  for d = 1, self.dims do
+    if type(at[d]) ~= "number" or at[d] % 1 ~= 0 or at[d] < 0 or at[d] >= self.size[d - 1] then
+      fail("%s(...): coordinate %d is %s; it is a whole number from 0 to %.0f", self.name, d,
+        tostring(at[d]), self.size[d - 1] - 1)
+    end
+    hi[d] = at[d] + 1
+  end
+  count_fetch(self)
+  local part = self.dims > 0 and box.new(at, hi) or nil
+  return require("celer.submit.queue").new():fence(self, part):get()(...)
+end
+
 function Buffer:__pairs() not_here(self.name) end
 
 -- Elements are no fields: they would be nil, or set here and nowhere else.

@@ -261,6 +261,7 @@ local function declarations(text, operators)
   if text:find "atomic%u" or text:find "#%s*include" then
     out[#out + 1] = core.embedded "kernels/atomic.cuh"
   end
+  if text:find "lua::" then out[#out + 1] = core.embedded "kernels/lua.cuh" end
   if text:find "%f[%w_]philox%f[^%w_]" then
     out[#out + 1] = core.embedded "kernels/random.cuh"
   end
@@ -415,22 +416,36 @@ function M.reducing(kernel, operators, n)
   return made
 end
 
+local options_of_functions = { name = true, options = true }
+
+-- A kernel written in Lua.
+local function of_function(f, options)
+  words.check_options("celer.kernel of a function", options, options_of_functions)
+  if options.name ~= nil and not tostring(options.name):find "^[%a_][%w_]*$" then
+    fail("celer.kernel: the name of a kernel has letters, digits and _, not %s",
+      tostring(options.name))
+  end
+  return require("celer.kernel.from_lua.function").new(f, options)
+end
+
 --- Compiles CUDA C++ source, while the script goes on: the first use of a kernel waits
 --- for it, and so does the next q:wait. With one kernel in the source the result is
---- that kernel, with several a table of them by name.
----@param source string|{file: string}  text, or a file beside the script
----@param options? {defines: table<string, number|string|boolean>?, options: table?}
+--- that kernel, with several a table of them by name. A function of Lua becomes a kernel,
+--- too: it is compiled for its arguments when it is submitted.
+---@param source string|{file: string}|function  text, a file beside the script, or Lua
+---@param options? {defines: table<string, number|string|boolean>?, options: table?, name: string?}
 ---@return celer.kernel
 function M.new(source, options)
   options = options == nil and {} or options
+  if type(source) == "function" then return of_function(source, options) end
   check_options(options)
   local text, file, line
   if type(source) == "table" and type(rawget(source, "file")) == "string" then
     text, file = read_file(source.file)
     line = 1
   elseif type(source) ~= "string" then
-    fail("celer.kernel: expected CUDA C++ source as a string, or {file = name}, "
-      .. "not %s", words.a(source))
+    fail("celer.kernel: expected a function of Lua, CUDA C++ source as a string, or "
+      .. "{file = name}, not %s", words.a(source))
   else
     local indent
     file, line, indent = locate(source)
@@ -445,6 +460,18 @@ end
 function M.load(path, options, plain)
   local text, file = read_file(path)
   return (compile(source_of(text, options, file, 1, plain), plain))
+end
+
+--- The one kernel of a text that celer has written, for a function at a line of a file.
+---@param text string
+---@param file string
+---@param line integer
+---@param options? {options: table?}
+---@return celer.kernel
+function M.generated(text, file, line, options)
+  local source = source_of(text, { options = options and options.options },
+    ("kernel of %s:%d"):format(file, line), 1)
+  return (select(2, compile(source)))
 end
 
 function M.is_kernel(value) return getmetatable(value) == Kernel end

@@ -10,6 +10,7 @@ local checking = require "celer.tools.check"
 local collective = require "celer.submit.collective"
 local division = require "celer.submit.hints"
 local forms = require "celer.host.form"
+local functions = require "celer.kernel.from_lua.function"
 local kernels = require "celer.kernel.kernel"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
@@ -409,6 +410,7 @@ end
 
 local function submit_anew(self, range, kernel, ...)
   open(self, "cg:parallel_for")
+  if functions.is_kernel(kernel) then return functions.submit(self, range, kernel, ...) end
   if not kernels.is_kernel(kernel) then
     fail("cg:parallel_for: the second argument must be a kernel, not %s",
       kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
@@ -438,8 +440,9 @@ end
 
 --- Runs a kernel once per item of the range.
 ---@param range integer[]|integer|celer.box|celer.nd_range
----@param kernel celer.kernel
----@param ... any  accesses and values, as the kernel's parameters want them
+---@param kernel celer.kernel|celer.lua_kernel
+---@param ... any  accesses and values, as the kernel's parameters want them; to one written
+--- in Lua also buffers, of which celer derives the accesses
 function Group:parallel_for(range, kernel, ...)
   local plans = plans_of[kernel]
   if plans and getmetatable(self) == Group

@@ -81,6 +81,21 @@ function Queue:submit(f)
   if after_each then after_each() end
 end
 
+--- Submits a command group of one kernel: for those written in Lua, which take buffers.
+---@param range integer[]|integer|celer.box|celer.nd_range
+---@param kernel celer.kernel|celer.lua_kernel
+---@param ... any  as of cg:parallel_for
+function Queue:parallel_for(range, kernel, ...)
+  if in_submit or getmetatable(self) ~= Queue or self.drained then
+    usable(self, "q:parallel_for")
+  end
+  local group = new_group(self.hints)
+  if settings.check_nan then group.watched = true end
+  group:parallel_for(range, kernel, ...)
+  close_group(group)
+  if after_each then after_each() end
+end
+
 --- Gives a function that submits a command group each time it is called, with its own
 --- arguments for f behind cg: `step(u, v, 3)` does what `q:submit(function(cg) f(cg, u, v, 3)
 --- end)` does. Where f only declares a kernel, from buffers and numbers, celer does not run

@@ -1,0 +1,75 @@
+// lua.cuh -- numbers as Lua computes them, for kernels that were functions of Lua.
+#ifndef CELER_LUA_CUH
+#define CELER_LUA_CUH
+
+namespace lua {
+
+// a % b has the sign of b.
+template <class T> CELER_FN T mod(T a, T b) {
+  return a - (T)floor(a / b) * b;
+}
+
+template <class T> CELER_FN T mod_whole(T a, T b) {
+  T r = a % b;
+  return r != 0 && (r ^ b) < 0 ? r + b : r;
+}
+
+// a % b where -b <= a < 2 * b.
+template <class T> CELER_FN T wrap(T a, T b) {
+  return a < 0 ? a + b : a < b ? a : a - b;
+}
+
+// floor(a / b), b > 0.
+template <class T> CELER_FN T div_whole(T a, T b) {
+  T q = a / b;
+  return a % b < 0 ? q - 1 : q;
+}
+
+// As the processor's own instructions, which Lua takes: of a NaN, or of 0 and -0, b.
+template <class T> CELER_FN T min(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T> CELER_FN T max(T a, T b) {
+  return a > b ? a : b;
+}
+
+template <class T> CELER_FN T abs(T x) {
+  return x < 0 ? -x : x;
+}
+
+template <class T> CELER_FN T square(T x) {
+  return x * x;
+}
+
+// Of bit: numbers modulo 2^32, with a sign.
+CELER_FN int bits(long long x) {
+  return (int)(unsigned)x;
+}
+CELER_FN int bits(double x) {
+  return (int)(unsigned)(long long)rint(x);
+}
+CELER_FN int band(int a, int b) {
+  return a & b;
+}
+CELER_FN int bor(int a, int b) {
+  return a | b;
+}
+CELER_FN int bxor(int a, int b) {
+  return a ^ b;
+}
+CELER_FN int bnot(int a) {
+  return ~a;
+}
+CELER_FN int lshift(int a, int n) {
+  return (int)((unsigned)a << (n & 31));
+}
+CELER_FN int rshift(int a, int n) {
+  return (int)((unsigned)a >> (n & 31));
+}
+CELER_FN int arshift(int a, int n) {
+  return a >> (n & 31);
+}
+
+} // namespace lua
+
+#endif

@@ -1,0 +1,128 @@
+--- calls.lua -- what a kernel may call: math, bit, helpers, methods of its parameters.
+local bit = require "bit"
+local util = require "jit.util"
+local words = require "celer.words"
+
+local M = {}
+
+-- Functions of the standard library: how many arguments, and how it is computed.
+---@class celer.lua_function
+---@field op string  the node's
+---@field least integer
+---@field most integer
+---@field fold? boolean  of any number of arguments, two by two
+---@field name? string
+
+local known = {}
+
+local function add(library, prefix, names, op, count, fold)
+  for name in names:gmatch "%S+" do
+    known[library[name]] = { op = op or name, least = count, most = fold and math.huge or count,
+      fold = fold, name = name, path = prefix .. name }
+  end
+end
+
+add(math, "math.", "floor ceil abs", nil, 1)
+add(math, "math.", "sqrt exp log sin cos tan asin acos atan sinh cosh tanh log10", "call", 1)
+add(math, "math.", "atan2 fmod", "call", 2)
+add(math, "math.", "pow", "pow", 2)
+add(math, "math.", "min max", nil, 1, true)
+add(bit, "bit.", "band bor bxor", "bits", 1, true)
+add(bit, "bit.", "lshift rshift arshift", "bits", 2)
+add(bit, "bit.", "bnot tobit", "bits", 1)
+
+local library_names = {}
+for prefix, library in pairs { ["math."] = math, ["bit."] = bit } do
+  for name, f in pairs(library) do
+    if type(f) == "function" then library_names[f] = prefix .. name end
+  end
+end
+
+local instead = {
+  ["math.random"] = "for random numbers write the kernel in C++, which has philox",
+  ["math.deg"] = "write x * 180 / math.pi", ["math.rad"] = "write x * math.pi / 180",
+  ["math.modf"] = "write math.floor(x) and x - math.floor(x)",
+}
+
+local function refuse_c_function(lift, node)
+  local name = library_names[node.value] or node.path
+  lift.fail("%s cannot be called in a kernel: %s", name, instead[name]
+    or "there are the functions of math and bit, and functions of Lua")
+end
+
+local function call_known(lift, what, args)
+  if #args < what.least or #args > what.most then
+    lift.fail("%s takes %s, got %d", what.path, words.count(what.least, "argument"), #args)
+  end
+  local graph, first = lift.graph, lift:value(args[1])
+  if not what.fold then
+    local list = {}
+    for k, arg in ipairs(args) do list[k] = lift:value(arg) end
+    return { graph:add(what.op, { name = what.name, args = list }) }
+  end
+  if what.op == "bits" then first = graph:add("bits", { name = "tobit", args = { first } }) end
+  for k = 2, #args do
+    first = graph:add(what.op, { name = what.name, args = { first, lift:value(args[k]) } })
+  end
+  return { first }
+end
+
+-- How a reduction is spelt in a kernel, by the operator that it was made with.
+local spellings = { sum = "add", prod = "mul", min = "min", max = "max", ["and"] = "band",
+  ["or"] = "bor" }
+
+local function reduce(lift, method, args)
+  local array, name = method.array, method.name
+  local wanted = spellings[array.operator] or "combine"
+  if name ~= wanted and name ~= "combine" then
+    lift.fail("'%s' is reduced by %s: write %s:%s(x)", array.name, array.operator == "custom"
+      and "an operator of your own" or ("%q"):format(array.operator), array.name, wanted)
+  elseif #method.index ~= array.dims and not (#method.index == 0 and array.dims == 0) then
+    lift.fail("'%s' has %s: write %s%s:%s(x)", array.name, words.count(array.dims, "dimension"),
+      array.name, ("[i]"):rep(array.dims), wanted)
+  elseif #args ~= 2 then
+    lift.fail("%s:%s takes one value, got %d", array.name, name, #args - 1)
+  end
+  lift.graph:add("reduce", { array = array, index = method.index, args = { lift:value(args[2]) },
+    effect = true })
+  return {}
+end
+
+local function extent(lift, method, args)
+  local dim = args[2]
+  if #args ~= 2 or dim.op ~= "number" then
+    lift.fail("'%s:extent(d)' takes a dimension, as a number that stands there", method.array.name)
+  end
+  return { lift:extent(method.array, dim.k) }
+end
+
+local function call_method(lift, method, args)
+  if args[1] ~= method.of then
+    lift.fail("call it with a colon: %s:%s(...)", method.array.name, method.name)
+  elseif method.array.what == "reduction" then
+    return reduce(lift, method, args)
+  elseif method.name == "extent" then
+    return extent(lift, method, args)
+  end
+  lift.fail("'%s' has no method '%s' in a kernel", method.array.name, method.name)
+end
+
+--- Calls a node with nodes; gives what it returns.
+---@param lift celer.lift
+---@param node celer.node
+---@param args celer.node[]
+---@return celer.node[]
+function M.call(lift, node, args)
+  if node.op == "method" then return call_method(lift, node, args) end
+  if node.op == "array" then return { lift:element(node, args) } end
+  if node.op ~= "function" then
+    lift.fail("a kernel cannot call %s", lift.describe(node))
+  elseif known[node.value] then
+    return call_known(lift, known[node.value], args)
+  elseif not util.funcinfo(node.value).bytecodes then
+    refuse_c_function(lift, node)
+  end
+  return lift:inline(node, args)
+end
+
+return M

@@ -1,0 +1,186 @@
+--- captured.lua -- what a kernel finds in the script: variables, tables, functions.
+---
+--- Numbers and booleans become parameters, so that a changed one is passed anew and
+--- compiles nothing. What else a kernel captures is part of its code: `guards` are looked
+--- at before each use.
+local bit = require "bit"
+local mapper = require "celer.mapper.builtin"
+local buffers = require "celer.data.buffer"
+local words = require "celer.words"
+
+local M = {}
+
+local LONGEST = 1024 -- numbers of a table that a kernel may look up
+
+---@class celer.lua_capture
+---@field uniforms celer.node[]  numbers and booleans
+---@field by_id table<any, celer.node>
+---@field guards {get: function, value: any}[]
+---@field tables table<table, celer.number_table>
+---@field fail fun(message: string, ...)
+---@field graph celer.graph
+
+---@class celer.number_table
+---@field name string
+---@field get fun(): table
+---@field first integer
+---@field values number[]
+
+function M.new(graph, fail)
+  return { uniforms = {}, by_id = {}, guards = {}, tables = {}, table_list = {}, fail = fail,
+    graph = graph }
+end
+
+-- A number or boolean that each submission passes.
+local function uniform(self, value, path, get, id)
+  local node = self.by_id[id]
+  if not node then
+    node = self.graph:make(type(value) == "number" and "uniform" or "flag",
+      { path = path, get = get })
+    self.by_id[id] = node
+    table.insert(self.uniforms, node)
+  end
+  return node
+end
+
+--- Makes a parameter of what the submission gives.
+function M.argument(self, value_type, name, k)
+  local node = uniform(self, value_type == "number" and 0 or false, name, nil, "argument " .. k)
+  node.argument = k
+  return node
+end
+
+local kinds_of_noun = { buffer = true, access = true }
+
+local function refuse(self, value, path)
+  local noun = words.a(value)
+  if buffers.is_buffer(value) or kinds_of_noun[noun:match "%a+$"] then
+    self.fail("the kernel captures '%s', %s: make it a parameter, and pass it where the kernel "
+      .. "is submitted", path, buffers.is_buffer(value) and "the buffer " .. value.name or noun)
+  elseif value == nil then
+    self.fail("'%s' is nil where the kernel is submitted", path)
+  end
+  self.fail("the kernel captures '%s', %s: it may capture numbers, booleans, functions and "
+    .. "tables of these", path, noun)
+end
+
+-- math and bit are the language's own; celer has what mappers are made of.
+local fixed = { [math] = true, [bit] = true }
+
+local function guard(self, get, value) table.insert(self.guards, { get = get, value = value }) end
+
+--- The node of a value of the script. `get` gives it anew, and `id` is what it is known by.
+---@param value any
+---@param path string  its name, for messages
+---@param get fun(): any
+---@param id any
+---@return celer.node
+function M.value(self, value, path, get, id)
+  local kind = type(value)
+  if kind == "number" or kind == "boolean" then return uniform(self, value, path, get, id) end
+  if kind == "function" then
+    guard(self, get, value)
+    return self.graph:make("function", { value = value, path = path })
+  elseif kind == "string" then
+    guard(self, get, value)
+    return self.graph:make("string", { k = value })
+  elseif fixed[value] or value == package.loaded.celer then
+    guard(self, get, value)
+  elseif kind ~= "table" or getmetatable(value) then
+    refuse(self, value, path)
+  end
+  return self.graph:make("module", { value = value, path = path, get = get, id = id })
+end
+
+-- Whole keys, their first and last; raises what else the table has.
+local function span(self, value, path)
+  local first, last = math.huge, -math.huge
+  for key, x in pairs(value) do
+    if type(key) ~= "number" or key % 1 ~= 0 or type(x) ~= "number" then
+      self.fail("'%s' is looked up by a number here, but is no list of numbers: its [%s] is %s",
+        path, tostring(key), words.a(x))
+    end
+    first, last = math.min(first, key), math.max(last, key)
+  end
+  if first > last then self.fail("'%s' is looked up here, and is empty", path) end
+  if last - first >= LONGEST then
+    self.fail("'%s' has more than %d numbers: put them into a buffer, and pass that", path, LONGEST)
+  end
+  return first, last
+end
+
+--- The numbers from first to last of a table, which it must have.
+---@return number[]? values
+function M.numbers(value, first, last)
+  local out = {}
+  for k = first, last do
+    if type(value) ~= "table" or type(value[k]) ~= "number" then return nil, k end
+    out[#out + 1] = value[k]
+  end
+  return out
+end
+
+-- An element of a captured list.
+local function look_up(self, node, key)
+  local known = self.tables[node.value]
+  if not known then
+    local first, last = span(self, node.value, node.path)
+    local values, hole = M.numbers(node.value, first, last)
+    if not values then
+      self.fail("'%s' is looked up by a number here, and has a hole: its [%d] is nil", node.path,
+        hole)
+    end
+    known = { name = node.path, get = node.get, first = first, values = values }
+    self.tables[node.value] = known
+    table.insert(self.table_list, known)
+  end
+  return self.graph:add("lookup", { list = known, args = { key } })
+end
+
+local stands_for = { floor = math.floor, ceil = math.ceil, min = math.min, max = math.max }
+
+local function member_of_celer(self, key)
+  if mapper[key] and stands_for[key] then
+    return self.graph:make("function", { value = stands_for[key], path = "celer." .. key })
+  end
+  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, floor and ceil, and "
+    .. "what is in math and bit%s", tostring(key), (key == "random" or key == "seed")
+    and "; for random numbers write it in C++, which has philox" or "")
+end
+
+--- table[key], of the script.
+---@param node celer.node
+---@param key celer.node
+---@return celer.node
+function M.index(self, node, key)
+  if key.op ~= "string" and key.op ~= "number" then return look_up(self, node, key) end
+  local k, value, get = key.k, node.value, node.get
+  if value == package.loaded.celer then return member_of_celer(self, k) end
+  if fixed[value] then
+    guard(self, function() return value[k] end, value[k])
+    if type(value[k]) == "number" then return self.graph:number(value[k]) end
+    return self.graph:make("function", { value = value[k], path = node.path .. "." .. tostring(k) })
+  end
+  local path = node.path .. (key.op == "string" and "." .. k or ("[%g]"):format(k))
+  local function get_member()
+    local now = get()
+    if type(now) == "table" then return rawget(now, k) end
+  end
+  return M.value(self, rawget(value, k), path, get_member,
+    ("%s\0%s"):format(tostring(node.id or node.path), path))
+end
+
+--- A variable that a function captured, by its number from 0.
+function M.upvalue(self, f, number)
+  local name, value = debug.getupvalue(f, number + 1)
+  local function get() return (select(2, debug.getupvalue(f, number + 1))) end
+  return M.value(self, value, name, get, tostring(debug.upvalueid(f, number + 1)))
+end
+
+--- A global.
+function M.global(self, f, name)
+  local env = getfenv(f)
+  return M.value(self, env[name], name, function() return env[name] end, "global " .. name)
+end
+
+return M

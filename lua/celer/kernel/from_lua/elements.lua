@@ -1,0 +1,66 @@
+--- elements.lua -- what the elements of buffers are to a kernel written in Lua.
+local fields = require "celer.data.fields"
+local types = require "celer.data.types"
+
+local M = {}
+
+---@class celer.lua_element  an element, or a field of one
+---@field kind "int"|"float"|"double"|"bool"|"struct"|"other"
+---@field low? number  of whole numbers: the least and the largest
+---@field high? number
+---@field spelling string  in C++
+---@field fields? table<string, celer.lua_element>
+
+local real = { [4] = "float", [8] = "double" }
+
+local convert
+
+-- With the fields of nameless structs inside.
+local function all_fields(ctype, out)
+  for _, field in ipairs(ctype.fields) do
+    if field.name then
+      out[field.name] = convert(field.type)
+    elseif field.type.fields then
+      all_fields(field.type, out)
+    end
+  end
+  return out
+end
+
+function convert(ctype)
+  if ctype.fields then
+    return { kind = "struct", spelling = "struct", fields = all_fields(ctype, {}) }
+  elseif ctype.class == "f" then
+    return { kind = real[ctype.size], spelling = real[ctype.size] }
+  elseif ctype.class == "b" then
+    return { kind = "bool", spelling = "bool" }
+  elseif ctype.class and not (ctype.class == "u" and ctype.size == 8) then
+    local low, high = types.limits(ctype.class, ctype.size)
+    return { kind = "int", low = low, high = high - 1,
+      spelling = types.number(ctype.class, ctype.size).name }
+  end
+  return { kind = "other", spelling = "?" }
+end
+
+local known = setmetatable({}, { __mode = "k" })
+
+--- What an element of a type is, or its field: "", "x" or "position.x"; nil where there is
+--- no such field.
+---@param type_ celer.type
+---@param path string
+---@return celer.lua_element?
+function M.find(type_, path)
+  local found = known[type_]
+  if not found then
+    found = convert(fields.of(type_.ctype))
+    found.spelling = type_.name
+    known[type_] = found
+  end
+  for name in path:gmatch "[^.]+" do
+    found = found.fields and found.fields[name]
+    if not found then return nil end
+  end
+  return found
+end
+
+return M

@@ -1,0 +1,306 @@
+--- expression.lua -- nodes as expressions of C++.
+local elements = require "celer.kernel.from_lua.elements"
+local ffi = require "ffi"
+local kinds = require "celer.kernel.from_lua.kinds"
+
+local M = {}
+
+local INT_LOW, INT_HIGH = -2 ^ 31, 2 ^ 31 - 1
+
+local spelling = { weak = "double", float = "float", double = "double", bool = "bool",
+  ["nil"] = "int" }
+
+--- The C++ type of a node.
+---@param node celer.node
+---@return string
+function M.type_of(node)
+  if node.kind == "int" then
+    return node.low >= INT_LOW and node.high <= INT_HIGH and "int" or "long long"
+  elseif node.kind == "struct" then
+    return node.array.type.name
+  end
+  return spelling[node.kind]
+end
+local type_of = M.type_of
+
+--- A number in a C++ type.
+local function literal(k, type_)
+  if k ~= k then return "NAN" end
+  if k == math.huge then return "INFINITY" elseif k == -math.huge then return "(-INFINITY)" end
+  local text
+  if type_ == "int" or type_ == "long long" then
+    text = ("%.0f%s"):format(k, type_ == "int" and "" or "LL")
+  else
+    text = (type_ == "float" and "%.9g" or "%.17g"):format(k)
+    if not text:find "[%.en]" then text = text .. ".0" end
+    if type_ == "float" then text = text .. "f" end
+  end
+  return text:sub(1, 1) == "-" and "(" .. text .. ")" or text
+end
+
+M.literal = literal
+
+---@class celer.cpp_writer
+---@field names table<celer.node, string>  of parameters
+---@field arrays table<integer, string>  by the number of the argument
+---@field lists table<celer.number_table, string>
+---@field is_inline fun(node: celer.node): boolean
+---@field fail fun(node: celer.node, message: string, ...)
+local Writer = {}
+Writer.__index = Writer
+
+--- Makes what writes expressions, of a class that adds the fields above.
+function M.new(fields) return setmetatable(fields, Writer) end
+
+local direct = { number = true, bool = true, coordinate = true, uniform = true, flag = true,
+  ["nil"] = true }
+
+--- A node: its variable, or the expression itself.
+function Writer:node(node)
+  if direct[node.op] or node.op ~= "phi" and self.is_inline(node) then return self:write(node) end
+  return "x" .. node.id
+end
+
+--- A node, converted to a C++ type.
+function Writer:as(node, type_)
+  if node.op == "number" then
+    if (type_ == "int" or type_ == "long long") and node.kind ~= "int" then
+      return ("(%s)%s"):format(type_, literal(node.k, "double"))
+    end
+    return literal(node.k, type_)
+  end
+  local from = type_of(node)
+  if from == type_ or from == "int" and type_ == "long long" then return self:node(node) end
+  return ("(%s)%s"):format(type_, self:node(node))
+end
+
+-- The narrowest type in which both can be computed with as integers.
+local function wide(a, b)
+  return type_of(a) == "int" and type_of(b) == "int" and "int" or "long long"
+end
+
+-- Whether a float holds the node exactly.
+local function fits_float(node)
+  if node.op == "number" then return tonumber(ffi.new("float", node.k)) == node.k end
+  return node.kind == "float" or node.kind == "int" and node.low >= -2 ^ 24 and node.high <= 2 ^ 24
+end
+
+-- The type in which both are compared, exactly.
+local function common(a, b)
+  if a.kind == "int" and b.kind == "int" then return wide(a, b) end
+  local float = a.kind == "float" or b.kind == "float"
+  return float and fits_float(a) and fits_float(b) and "float" or "double"
+end
+
+--- Coordinates of an element, between parentheses.
+function Writer:coordinates(node)
+  local out = {}
+  for k, at in ipairs(node.index) do
+    out[k] = self:as(at, at.kind == "int" and type_of(at) or "long long")
+  end
+  return table.concat(out, ", ")
+end
+
+--- A condition: everything is true but false and nil.
+function Writer:truth(node)
+  if node.kind == "bool" then return self:node(node) end
+  if node.kind == "nil" then return "false" end
+  if node.kind == "mixed" then
+    self.fail(node, "a condition here may be a number, or else a boolean or nil; a number is always "
+      .. "true: compare it, as in x ~= 0")
+  end
+  return "true"
+end
+
+-- ---- by operation ------------------------------------------------------------------------
+
+local write = {}
+
+function Writer:write(node) return write[node.op](self, node, node.args, type_of(node)) end
+
+function write.number(_, node, _, type_) return literal(node.k, type_) end
+function write.bool(_, node) return tostring(node.k) end
+write["nil"] = function() return "0" end
+function write.coordinate(_, node) return "i" .. node.dim end
+function write.uniform(self, node) return self.names[node] end
+write.flag = write.uniform
+
+for op, sign in pairs { add = "+", sub = "-", mul = "*", div = "/" } do
+  write[op] = function(self, _, args, type_)
+    return ("(%s %s %s)"):format(self:as(args[1], type_), sign, self:as(args[2], type_))
+  end
+end
+
+function write.neg(self, _, args, type_) return ("(-%s)"):format(self:as(args[1], type_)) end
+
+function write.mod(self, node, args, type_)
+  local a, b = args[1], args[2]
+  if node.kind ~= "int" then
+    return ("lua::mod<%s>(%s, %s)"):format(type_, self:as(a, type_), self:as(b, type_))
+  end
+  local in_type = a.low > INT_LOW and wide(a, b) or "long long"
+  local x, y = self:as(a, in_type), self:as(b, in_type)
+  local text
+  if node.wraps then
+    text = ("lua::wrap<%s>(%s, %s)"):format(in_type, x, y)
+  elseif a.low >= 0 and b.low > 0 then
+    text = ("(%s %% %s)"):format(x, y)
+  else
+    text = ("lua::mod_whole<%s>(%s, %s)"):format(in_type, x, y)
+  end
+  return in_type == type_ and text or ("(%s)%s"):format(type_, text)
+end
+
+function write.pow(self, _, args, type_)
+  local base, exponent = self:as(args[1], type_), args[2]
+  if exponent.op == "number" and exponent.k == 2 then
+    return ("lua::square<%s>(%s)"):format(type_, base)
+  end
+  return ("%s(%s, %s)"):format(type_ == "float" and "powf" or "pow", base,
+    self:as(exponent, type_))
+end
+
+for _, op in ipairs { "min", "max" } do
+  write[op] = function(self, node, args, type_)
+    local a, b = args[1], args[2]
+    if node.kind ~= "int" then
+      return ("lua::%s<%s>(%s, %s)"):format(op, type_, self:as(a, type_), self:as(b, type_))
+    end
+    local in_type = wide(a, b) -- celer's own: it knows them by their bounds
+    return ("%s%s(%s, %s)"):format(in_type == type_ and "" or "(" .. type_ .. ")", op,
+      self:as(a, in_type), self:as(b, in_type))
+  end
+end
+
+function write.floor(self, node, args, type_)
+  if node.kind == "int" and node.divides then
+    local a, b = kinds.quotient(node)
+    local in_type = wide(a, b)
+    local text = ("lua::div_whole<%s>(%s, %s)"):format(in_type, self:as(a, in_type),
+      self:as(b, in_type))
+    return in_type == type_ and text or ("(%s)%s"):format(type_, text)
+  elseif node.kind == "int" then
+    return self:as(args[1], type_)
+  end
+  return ("%s%s(%s)"):format(node.op, type_ == "float" and "f" or "", self:as(args[1], type_))
+end
+write.ceil = write.floor
+
+function write.abs(self, node, args, type_)
+  if node.kind == "int" then return ("lua::abs<%s>(%s)"):format(type_, self:as(args[1], type_)) end
+  return ("fabs%s(%s)"):format(type_ == "float" and "f" or "", self:as(args[1], type_))
+end
+
+function write.call(self, node, args, type_)
+  local list = {}
+  for k, arg in ipairs(args) do list[k] = self:as(arg, type_) end
+  return ("%s%s(%s)"):format(node.name, type_ == "float" and "f" or "", table.concat(list, ", "))
+end
+
+function write.bits(self, node, args)
+  local list = {}
+  for k, arg in ipairs(args) do
+    list[k] = arg.kind == "int" and ("lua::bits((long long)%s)"):format(self:as(arg, "long long"))
+      or ("lua::bits(%s)"):format(self:as(arg, "double"))
+  end
+  if node.name == "tobit" then return list[1] end
+  return ("lua::%s(%s)"):format(node.name, table.concat(list, ", "))
+end
+
+local function comparison(sign)
+  return function(self, _, args)
+    local type_ = common(args[1], args[2])
+    return ("(%s %s %s)"):format(self:as(args[1], type_), sign, self:as(args[2], type_))
+  end
+end
+write.lt, write.le = comparison "<", comparison "<="
+
+local plain_value = { bool = true, ["nil"] = true, int = true, weak = true, float = true,
+  double = true }
+
+function write.eq(self, node, args)
+  local a, b = args[1], args[2]
+  if not plain_value[a.kind] or not plain_value[b.kind] then
+    self.fail(node, "a kernel compares numbers, or booleans; here it is %s",
+      (a.kind == "struct" or b.kind == "struct") and "a struct: compare its fields"
+        or "what may be a number, or else a boolean or nil")
+  elseif a.kind == "bool" and b.kind == "bool" then
+    return ("(%s == %s)"):format(self:node(a), self:node(b))
+  elseif a.kind == "nil" and b.kind == "nil" then
+    return "true"
+  elseif not (a.kind == "bool" or b.kind == "bool" or a.kind == "nil" or b.kind == "nil") then
+    return comparison "=="(self, node, args)
+  end
+  return "false"
+end
+
+write["not"] = function(self, _, args) return ("(!%s)"):format(self:truth(args[1])) end
+
+function write.in_loop(self, _, args)
+  local type_, by = common(args[1], args[2]), args[3]
+  local index, last = self:as(args[1], type_), self:as(args[2], type_)
+  if by.op == "number" then return ("(%s %s %s)"):format(index, by.k >= 0 and "<=" or ">=", last) end
+  return ("(%s >= 0 ? %s <= %s : %s >= %s)"):format(self:node(by), index, last, index, last)
+end
+
+function write.load(self, node)
+  return ("%s(%s)%s"):format(self.arrays[node.array.number], self:coordinates(node),
+    node.field ~= "" and "." .. node.field or "")
+end
+
+function write.lookup(self, node, args)
+  local list, at = node.list, args[1]
+  if at.kind ~= "int" or at.low < list.first or at.high >= list.first + #list.values then
+    self.fail(node, "'%s' has [%d] to [%d], and this index may be another one: "
+      .. "keep it between them by math.min and math.max, or by %%", list.name, list.first,
+      list.first + #list.values - 1)
+  end
+  list.type = type_of(node)
+  return ("%s[%s - (%d)]"):format(self.lists[list], self:as(at, type_of(at)), list.first)
+end
+
+-- ---- statements ----------------------------------------------------------------------------
+
+local function check_stored(self, node, element, value)
+  if value.kind == "nil" or value.kind == "mixed" or value.kind == "const" then
+    self.fail(node, "'%s' cannot be given what may be nil, or a number or else a boolean",
+      node.array.name)
+  elseif (value.kind == "bool") ~= (element.kind == "bool") then
+    self.fail(node, element.kind == "bool" and "'%s' has booleans: write x ~= 0"
+      or "'%s' has numbers: write c and 1 or 0", node.array.name)
+  elseif (value.kind == "struct") ~= (element.kind == "struct") or value.kind == "struct"
+    and elements.find(value.array.type, value.field) ~= element then
+    self.fail(node, "'%s' takes %s here", node.array.name, element.kind == "struct"
+      and "a " .. element.spelling .. ", or assign to its fields" or "a number")
+  elseif element.kind == "int" and value.kind ~= "int" and value.op ~= "floor"
+    and value.op ~= "ceil" then
+    self.fail(node, "'%s' has whole numbers (%s), and this may be a fraction: write math.floor(x)",
+      node.array.name, element.spelling)
+  end
+end
+
+-- A value as an element has it. A fraction that was rounded is brought to its range first.
+local function stored(self, node)
+  local value = node.args[1]
+  local element = elements.find(node.array.type, node.field or "")
+  check_stored(self, node, element, value)
+  if element.kind == "struct" then return self:node(value) end
+  if element.kind ~= "int" then return self:as(value, element.spelling) end
+  if type_of(value) == element.spelling then return self:node(value) end
+  return ("(%s)%s"):format(element.spelling, self:as(value, "long long"))
+end
+
+--- The statement of a node that has an effect.
+---@param node celer.node
+---@return string
+function Writer:statement(node)
+  local array, at = self.arrays[node.array.number], self:coordinates(node)
+  if node.op == "reduce" then
+    return ("%s%s.combine(%s);"):format(array, #node.index > 0 and "(" .. at .. ")" or "",
+      stored(self, node))
+  end
+  return ("%s(%s)%s = %s;"):format(array, at, node.field ~= "" and "." .. node.field or "",
+    stored(self, node))
+end
+
+return M

@@ -1,0 +1,274 @@
+--- footprint.lua -- which elements a kernel touches, and how: modes and range mappers.
+local affine = require "celer.kernel.from_lua.affine"
+local linear = require "celer.kernel.from_lua.linear"
+local paths = require "celer.kernel.from_lua.paths"
+local ranges = require "celer.kernel.from_lua.ranges"
+
+local M = {}
+
+-- Indices that are read and lie so near have one box. What is written has no gaps.
+local NEAR, NEXT = 16, 1
+local MOST_BOXES = 27
+
+---@class celer.footprint  of one array
+---@field array celer.lua_array
+---@field mode "read"|"write"|"discard_write"|"read_write"
+---@field loads celer.node[]
+---@field stores celer.node[]
+---@field read? celer.span[][]  boxes: a span for each dimension
+---@field written? celer.span[][]
+---@field unknown? {node: celer.node, dim: integer, cause: celer.node}  why there are none
+---@field fault? {node: celer.node, message: string}  why items would collide
+
+-- ---- boxes --------------------------------------------------------------------------------
+
+local function alike(a, b)
+  return linear.text(a.low) == linear.text(b.low) and linear.text(a.high) == linear.text(b.high)
+end
+
+-- Two spans that move together, a few elements apart, as one; or nil.
+local function joined(context, a, b, near)
+  local apart = affine.add(a.core, b.core, -1)
+  if a.kind ~= b.kind or next(apart.of) or math.abs(apart.c) > near then return nil end
+  return { low = linear.choose(context, "min", a.low, b.low),
+    high = linear.choose(context, "max", a.high, b.high), core = a.core, kind = a.kind }
+end
+
+-- One box in the place of two that differ in one dimension at most.
+local function merged(context, a, b, near)
+  local differs
+  for d = 1, #a do
+    if not alike(a[d], b[d]) then
+      if differs then return nil end
+      differs = d
+    end
+  end
+  if not differs then return a end
+  local span = joined(context, a[differs], b[differs], near)
+  if not span then return nil end
+  local out = { unpack(a) }
+  out[differs], out.node = span, a.node
+  return out
+end
+
+local function lies_in(context, a, b)
+  for d = 1, #a do
+    if not linear.at_most(context, b[d].low, a[d].low)
+      or not linear.at_most(context, a[d].high, b[d].high) then
+      return false
+    end
+  end
+  return true
+end
+
+-- Calls f for pairs of boxes until it gives what takes the place of both.
+local function reduce(boxes, f)
+  for i = 1, #boxes do
+    for j = i + 1, #boxes do
+      local one = f(boxes[i], boxes[j])
+      if one then
+        boxes[i] = one
+        table.remove(boxes, j)
+        return reduce(boxes, f)
+      end
+    end
+  end
+end
+
+local function simplify(context, boxes, near)
+  reduce(boxes, function(a, b) return merged(context, a, b, near) end)
+  reduce(boxes, function(a, b)
+    return lies_in(context, b, a) and a or lies_in(context, a, b) and b or nil
+  end)
+end
+
+-- All choices of one span for each dimension.
+local function product(out, spans, box, d, node)
+  if d > #spans then
+    out[#out + 1] = { node = node, unpack(box) }
+    return
+  end
+  for _, span in ipairs(spans[d]) do
+    box[d] = span
+    product(out, spans, box, d + 1, node)
+  end
+end
+
+-- The boxes of what these nodes touch; nil and why there are none.
+local function boxes_of(self, nodes, near)
+  local out = {}
+  for _, node in ipairs(nodes) do
+    local spans = {}
+    for d, at in ipairs(node.index) do
+      local cause
+      spans[d], cause = ranges.spans(self, at, node.block)
+      if not spans[d] then return nil, { node = node, dim = d - 1, cause = cause } end
+    end
+    product(out, spans, {}, 1, node)
+    simplify(self.context, out, near)
+  end
+  return #out <= MOST_BOXES and out or nil, #out > MOST_BOXES
+    and { node = nodes[1], dim = 0, cause = nodes[1] } or nil
+end
+
+-- ---- what is written ----------------------------------------------------------------------
+
+-- Which coordinate an index is, with a factor, and what is added to it; and which counters it
+-- has besides.
+local function parts_of(form)
+  local coordinate, counter, others = nil, nil, 0
+  for _, node in ipairs(affine.nodes(form)) do
+    if node.op == "coordinate" then
+      others, coordinate = others + (coordinate and 1 or 0), node
+    elseif node.loop and node.op == "phi" then
+      others, counter = others + (counter and 1 or 0), node
+    elseif node.op ~= "uniform" then
+      others = others + 1
+    end
+  end
+  return coordinate, counter, others
+end
+
+-- Whether a loop counts over the same for all items.
+local function is_fixed(self, loop)
+  return ranges.uniform(self, loop.first) ~= nil and ranges.uniform(self, loop.last) ~= nil
+end
+
+-- Notes in `at` which dimension of the array each coordinate of the item decides, and how;
+-- gives whether the store covers its box: no gaps, and no other index.
+local function note_indices(graph, self, store, at)
+  local exact, counters = store.field == "", {}
+  for d, index in ipairs(store.index) do
+    local form = affine.of(index)
+    local coordinate, counter, others = parts_of(form)
+    if coordinate and not counter and others == 0 then
+      at[coordinate.dim] = ("%d: %s"):format(d, affine.key(form))
+      exact = exact and math.abs(form.of[coordinate]) == 1
+    elseif counter and not coordinate and others == 0 then
+      exact = exact and math.abs(form.of[counter]) == 1 and not counters[counter]
+        and is_fixed(self, counter.loop) and paths.each_turn(graph, counter.loop, store.block)
+      counters[counter] = true
+    elseif coordinate or counter or others > 0 then
+      exact = false
+    end
+  end
+  return exact
+end
+
+local letters = { [0] = "first", "second", "third" }
+
+-- Why two items might write one element; or nil.
+local function collision(items, stores, places)
+  for k, store in ipairs(stores) do
+    for d = 0, items - 1 do
+      if not places[k][d] then
+        return { node = store, message = ("two items may write one element of '%s': none of its "
+          .. "indices is the %s coordinate, with something added; give each item an element of "
+          .. "its own, or reduce into it, as with celer.sum"):format(store.array.name, letters[d]) }
+      elseif places[k][d] ~= places[1][d] then
+        return { node = store, message = ("two items may write one element of '%s': line %d "
+          .. "writes at another place; write to the same in both"):format(store.array.name,
+          stores[1].line) }
+      end
+    end
+  end
+end
+
+-- Whether all that is stored is stored by each item: for several places each by itself.
+local function is_certain(graph, stores)
+  local by_place, places = {}, {}
+  for _, store in ipairs(stores) do
+    local key = {}
+    for d, index in ipairs(store.index) do key[d] = affine.key(affine.of(index)) end
+    local text = table.concat(key, ";")
+    if not by_place[text] then
+      by_place[text] = {}
+      places[#places + 1] = by_place[text]
+    end
+    by_place[text][store.block] = true
+  end
+  for _, through in ipairs(places) do
+    if not paths.certain(graph, through) then return false end
+  end
+  return true
+end
+
+-- Notes why items would collide; gives whether each item stores all of its boxes.
+local function look_at_stores(graph, self, items, use)
+  local exact, places = true, {}
+  for k, store in ipairs(use.stores) do
+    places[k] = {}
+    exact = note_indices(graph, self, store, places[k]) and exact
+  end
+  use.fault = collision(items, use.stores, places)
+  return exact and is_certain(graph, use.stores)
+end
+
+-- ---- reading what is written --------------------------------------------------------------
+
+local function text_of(boxes)
+  local out = {}
+  for k, box in ipairs(boxes) do
+    local spans = {}
+    for d, span in ipairs(box) do
+      spans[d] = ("%s .. %s"):format(linear.text(span.low), linear.text(span.high))
+    end
+    out[k] = table.concat(spans, ", ")
+  end
+  return table.concat(out, "; ")
+end
+
+-- An item that reads elements which others write would see them before, or after.
+local function look_at_both(use)
+  if use.read and use.written and text_of(use.read) ~= text_of(use.written) then
+    use.fault = use.fault or { node = use.loads[1], message = ("'%s' is read where other items "
+      .. "write: items run at the same time; write to another buffer, and swap them"):format(
+      use.array.name) }
+  end
+end
+
+-- ---- all of it ------------------------------------------------------------------------------
+
+local function uses_of(graph)
+  local list, by_number = {}, {}
+  graph:each(function(node)
+    if node.op ~= "load" and node.op ~= "store" then return end
+    local number = node.array.number
+    if not by_number[number] then
+      by_number[number] = { array = node.array, loads = {}, stores = {} }
+      list[#list + 1] = by_number[number]
+    end
+    table.insert(node.op == "load" and by_number[number].loads or by_number[number].stores, node)
+  end)
+  return list, by_number
+end
+
+--- How a kernel uses its arrays, by the number of the argument.
+---@param graph celer.graph
+---@param items integer
+---@param self celer.ranges
+---@return table<integer, celer.footprint>
+function M.find(graph, items, self)
+  local list, by_number = uses_of(graph)
+  for _, use in ipairs(list) do
+    if #use.loads > 0 then use.read, use.unknown = boxes_of(self, use.loads, NEAR) end
+    local complete = false
+    if #use.stores > 0 then
+      local unknown
+      use.written, unknown = boxes_of(self, use.stores, NEXT)
+      use.unknown = use.unknown or unknown
+      complete = look_at_stores(graph, self, items, use)
+    end
+    if #use.stores == 0 then
+      use.mode = "read"
+    elseif #use.loads == 0 then
+      use.mode = complete and not use.fault and "discard_write" or "write"
+    else
+      use.mode = "read_write"
+      look_at_both(use)
+    end
+  end
+  return by_number
+end
+
+return M

@@ -1,0 +1,316 @@
+--- function.lua -- kernels written in Lua: celer.kernel(function(i, u) ... end).
+local box = require "celer.box"
+local buffers = require "celer.data.buffer"
+local lift = require "celer.kernel.from_lua.lift"
+local mappers = require "celer.kernel.from_lua.mappers"
+local place = require "celer.place"
+local spaces = require "celer.space"
+local variants = require "celer.kernel.from_lua.variant"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+local MOST = 16 -- variants that are kept for one choice of kinds
+
+---@class celer.lua_kernel
+---@field name string
+---@field f function
+---@field options? table
+---@field variants table<string, celer.lua_variant[]>
+---@field last? celer.lua_variant
+local LuaKernel = { __noun = "kernel" }
+LuaKernel.__index = LuaKernel
+
+function LuaKernel:__tostring() return ("kernel %s (Lua)"):format(self.name) end
+
+function LuaKernel.__capture(self, refuse) refuse(("the kernel '%s'"):format(self.name)) end
+
+-- ---- what arguments may be, besides buffers and values ------------------------------------------
+
+---@class celer.lua_access  a buffer with a range mapper
+---@field buffer celer.buffer
+---@field map celer.range_mapper
+local Access = { __noun = "access" }
+Access.__index = Access
+
+--- A buffer with the range mapper by which a kernel written in Lua touches it, in the place
+--- of the one that celer would derive.
+---@param buffer celer.buffer
+---@param map celer.range_mapper
+---@return celer.lua_access
+function M.access(buffer, map)
+  buffers.check(buffer, "celer.access")
+  if type(map) ~= "function" then
+    fail("celer.access: the second argument must be a range mapper such as celer.all, not %s",
+      words.a(map))
+  end
+  return setmetatable({ buffer = buffer, map = map }, Access)
+end
+
+---@class celer.lua_reduction  a buffer that a kernel reduces into
+---@field buffer celer.buffer
+---@field operator string|table
+---@field options? table
+local Reduction = { __noun = "reduction" }
+Reduction.__index = Reduction
+
+--- A buffer into which a kernel written in Lua reduces: `r:add(x)`. The operator and options
+--- are as of cg:reduce.
+---@param buffer celer.buffer
+---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
+---@param options? {include_current: boolean?}
+---@return celer.lua_reduction
+function M.reduce(buffer, operator, options)
+  buffers.check(buffer, "celer.reduce")
+  require("celer.kernel.reduce").operator(operator, buffer)
+  return setmetatable({ buffer = buffer, operator = operator, options = options }, Reduction)
+end
+
+--- celer.reduce(buffer, "sum", options).
+---@param buffer celer.buffer
+---@param options? {include_current: boolean?}
+---@return celer.lua_reduction
+function M.sum(buffer, options)
+  buffers.check(buffer, "celer.sum")
+  return M.reduce(buffer, "sum", options)
+end
+
+-- ---- calls --------------------------------------------------------------------------------------
+
+local function array_of(what, buffer, mode, operator)
+  return { what = what, dims = buffer.dims, type = buffer.type, extents = buffer.size,
+    buffer = buffer, mode = mode, operator = type(operator) == "table" and "custom" or operator }
+end
+
+-- What a submission gives for one parameter; nothing for what it cannot be.
+local function argument_of(given)
+  local kind = type(given)
+  if kind == "number" or kind == "boolean" then return { what = kind, value = given } end
+  if buffers.is_buffer(given) then return array_of("array", given) end
+  local meta = kind == "table" and getmetatable(given)
+  if meta == Access then return array_of("array", given.buffer) end
+  if meta == Reduction then return array_of("reduction", given.buffer, nil, given.operator) end
+  if words.a(given) == "an access" then
+    local operator = given.mode == "reduce" and rawget(given, "operator")
+    if not operator then return array_of("array", given.buffer, given.mode) end
+    local name = not operator.text and M.operator_name(operator) or "custom"
+    return array_of("reduction", given.buffer, nil, name)
+  end
+end
+
+local codes = require("celer.core").facts.operator
+
+--- The word of an operator of cg:reduce.
+function M.operator_name(operator)
+  for name, code in require("celer.tables").sorted_pairs(codes) do
+    if code == operator.code then return name end
+  end
+end
+
+local function parameter_count(self, dims, n)
+  local info = debug.getinfo(self.f, "u")
+  local wanted = info.nparams or #self.parameters
+  if dims + n == wanted then return end
+  fail("kernel %s takes %s: of an item of %s, %s; it was given %s", self.name,
+    words.count(wanted, "parameter"), words.count(dims, "dimension"),
+    wanted >= dims and words.count(wanted - dims, "argument") or "too few", words.count(n,
+    "argument"))
+end
+
+local function key_of(argument)
+  return ("%s %s %s %s %s"):format(argument.what, argument.dims or "",
+    argument.type and argument.type.name or "", argument.mode or "", argument.operator or "")
+end
+
+-- What the kernel is called with, as variant.lua has it.
+local function describe(self, space, n, ...)
+  local dims, given = space.dims, { ... }
+  if dims == 0 then fail("kernel %s: a range has at least one dimension", self.name) end
+  parameter_count(self, dims, n)
+  local low, high = box.bounds(space.box)
+  local call = { items = dims, least = low, most = high, wide = false, arguments = {} }
+  for d = 1, dims do call.wide = call.wide or low[d] < 0 or high[d] > 2 ^ 30 end
+  local key = { dims, tostring(call.wide) }
+  for k = 1, n do
+    local argument = argument_of(given[k])
+    local name = self.parameters[dims + k]
+    if not argument then
+      fail("kernel %s: argument %d ('%s') is %s: it may be a buffer, an access, a reduction such "
+        .. "as celer.sum(buffer), a number or a boolean", self.name, k, name, words.a(given[k]))
+    elseif argument.buffer and argument.buffer.freed then
+      fail("kernel %s: the buffer %s was freed", self.name, argument.buffer.name)
+    end
+    argument.number, argument.name = k, name
+    call.arguments[k], key[#key + 1] = argument, key_of(argument)
+  end
+  call.key = table.concat(key, "\0")
+  return call, given
+end
+
+-- Raises if a buffer that is written has two names in the kernel.
+local function check_aliases(self, call, variant)
+  for k, one in ipairs(call.arguments) do
+    for j = k + 1, one.buffer and #call.arguments or 0 do
+      local other = call.arguments[j]
+      if other.buffer == one.buffer then
+        local a, b = variant.uses[k], variant.uses[j]
+        if one.what == "reduction" or other.what == "reduction" or (a and a.mode ~= "read")
+          or (b and b.mode ~= "read") then
+          fail("kernel %s: the buffer %s is both '%s' and '%s', and is written: give two buffers, "
+            .. "or use one parameter for both", self.name, one.buffer.name, one.name, other.name)
+        end
+      end
+    end
+  end
+end
+
+--- The variant for a call, compiled now if it is new.
+local function variant_for(self, call)
+  local list = self.variants[call.key]
+  if not list then
+    list = {}
+    self.variants[call.key] = list
+  end
+  for _, variant in ipairs(list) do
+    if variants.fits(variant, call) then return variant end
+  end
+  local variant = variants.compile(self.f, call, self.name, self.options)
+  table.insert(list, 1, variant)
+  list[MOST + 1] = nil
+  return variant
+end
+
+-- ---- submitting ---------------------------------------------------------------------------------
+
+-- What the kernel's own parameter takes for an argument.
+local function access_for(cg, call, variant, given, space)
+  local argument = call.arguments[given.number]
+  local value = given.value
+  local meta = getmetatable(value)
+  if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
+  if argument.mode or argument.what == "reduction" then -- an access of the group's own
+    mappers.check(variant, given.number)
+    return value
+  end
+  local mode = variant.uses[given.number].mode
+  if meta == Access then
+    mappers.check(variant, given.number)
+    return cg[mode](cg, value.buffer, value.map)
+  end
+  local mapper = mappers.of(variant, given.number)
+  local map = mappers.bind(mapper, call)
+  if not space.empty then mappers.check_inside(mapper, space.box, value, argument.name) end
+  return cg[mode](cg, value, map)
+end
+
+--- Runs a kernel written in Lua in a command group: what cg:parallel_for does for it.
+---@param cg celer.command_group
+---@param range any
+---@param self celer.lua_kernel
+---@param ... any
+function M.submit(cg, range, self, ...)
+  local space = spaces.of(range, "cg:parallel_for")
+  local call, given = describe(self, space, select("#", ...), ...)
+  local variant = variant_for(self, call)
+  self.last = variant
+  check_aliases(self, call, variant)
+  local passed = {}
+  for k, parameter in ipairs(variant.order) do
+    if parameter.uniform then
+      passed[k] = variants.value(parameter.uniform, call)
+    else
+      passed[k] = access_for(cg, call, variant, { number = parameter.array,
+        value = given[parameter.array] }, space)
+    end
+  end
+  cg:parallel_for(range, variant.kernel, unpack(passed, 1, #variant.order))
+end
+
+--- Submits the kernel to the script's queue.
+---@param range integer[]|integer|celer.box
+---@param ... any  buffers, accesses, reductions, numbers and booleans
+function LuaKernel:__call(range, ...)
+  require("celer.submit.queue").new():parallel_for(range, self, ...)
+end
+
+-- ---- looking at it ------------------------------------------------------------------------------
+
+local function variant_of(self, call_name, range, ...)
+  if range == nil and select("#", ...) == 0 then
+    return self.last or fail("kernel:%s: the kernel has not been submitted yet: give it a range "
+      .. "and arguments, as to submit it", call_name)
+  end
+  local space = spaces.of(range, "kernel:" .. call_name)
+  local call = describe(self, space, select("#", ...), ...)
+  local variant = variant_for(self, call)
+  return variant, call
+end
+
+--- The C++ that it was compiled to: for these arguments, or as it was submitted last.
+---@param range? integer[]|integer|celer.box
+---@param ... any
+---@return string
+function LuaKernel:source(range, ...)
+  place.method(self, LuaKernel, "kernel:source")
+  return (variant_of(self, "source", range, ...)).text
+end
+
+--- What the compiler made of it, as kernel:info() of a kernel in C++; of the last that was
+--- submitted.
+function LuaKernel:info(threads)
+  place.method(self, LuaKernel, "kernel:info")
+  return (variant_of(self, "info")).kernel:info(threads)
+end
+
+--- How it accesses the buffers that it is given: mode, and range mapper, as text.
+---@param range integer[]|integer|celer.box
+---@param ... any  as to submit it
+---@return string
+function LuaKernel:accesses(range, ...)
+  place.method(self, LuaKernel, "kernel:accesses")
+  if range == nil then fail "kernel:accesses takes a range and arguments, as to submit it" end
+  local variant, call = variant_of(self, "accesses", range, ...)
+  local out = {}
+  for number, argument in ipairs(call.arguments) do
+    if variant.uses[number] then
+      local given = argument.mode or getmetatable((select(number, ...))) == Access
+      out[#out + 1] = ("%-14s%s: %s"):format(argument.mode or variant.uses[number].mode,
+        argument.name, given and "as given" or mappers.of(variant, number).text)
+    elseif argument.what == "reduction" then
+      out[#out + 1] = ("%-14s%s: by %s"):format("reduce", argument.name, argument.operator)
+    end
+  end
+  return table.concat(out, "\n")
+end
+
+-- ---- making it ------------------------------------------------------------------------------------
+
+-- The names of its parameters.
+local function parameters_of(f)
+  local out = {}
+  for k = 1, debug.getinfo(f, "u").nparams do out[k] = debug.getlocal(f, k) or "argument " .. k end
+  return out
+end
+
+--- A kernel of a function of Lua: its first parameters are the coordinates of the item, the
+--- others what it is given.
+---@param f function
+---@param options? {name: string?, options: table?}
+---@return celer.lua_kernel
+function M.new(f, options)
+  local info = debug.getinfo(f, "Su")
+  if info.what == "C" then fail "celer.kernel: a function of Lua is needed, not one of C" end
+  local file = lift.file_of(f):match "([^/]*)$":gsub("%.lua$", ""):gsub("[^%w_]", "_")
+  local name = options and options.name or ("%s_%d"):format(file, info.linedefined)
+  if not name:find "^[%a_]" then name = "kernel_" .. name end
+  return setmetatable({ f = f, name = name, options = options, variants = {},
+    parameters = parameters_of(f) }, LuaKernel)
+end
+
+function M.is_kernel(value) return getmetatable(value) == LuaKernel end
+
+words.methods(LuaKernel)
+
+return M

@@ -1,0 +1,145 @@
+--- paths.lua -- which conditions hold in a block, and what every item comes through.
+local affine = require "celer.kernel.from_lua.affine"
+
+local M = {}
+
+-- Preds by which an item first comes to a block.
+local function forward(block) return block.header and block.forward or #block.preds end
+
+local dominator
+
+-- The last block that all forward ways to this one have in common.
+local function meet(block)
+  local n, at = forward(block), {}
+  for k = 1, n do at[k] = block.preds[k] end
+  while true do
+    local latest, alike = at[1], true
+    for k = 2, n do
+      alike = alike and at[k] == at[1]
+      if at[k].id > latest.id then latest = at[k] end
+    end
+    if alike then return latest end
+    local up = dominator(latest)
+    if not up then return nil end
+    for k = 1, n do
+      if at[k] == latest then at[k] = up end
+    end
+  end
+end
+
+function dominator(block)
+  if block.dominator == nil then
+    block.dominator = forward(block) > 0 and meet(block) or false
+  end
+  return block.dominator or nil
+end
+
+-- Conditions that hold in a block: {cond, yes}.
+local function conditions(block)
+  if block.conditions then return block.conditions end
+  local out, at = {}, block
+  while at do
+    local before = forward(at) == 1 and at.preds[1]
+    if before and before.ends.cond then
+      out[#out + 1] = { cond = before.ends.cond, yes = before.ends.yes == at }
+    end
+    at = dominator(at)
+  end
+  block.conditions = out
+  return out
+end
+
+-- Adds the affine forms that are at least 0 where a condition is so.
+local function add_facts(out, node, yes)
+  while node.op == "not" do node, yes = node.args[1], not yes end
+  local a, b = node.args and node.args[1], node.args and node.args[2]
+  if not b or a.kind ~= "int" or b.kind ~= "int" then return end
+  local x, y = affine.of(a), affine.of(b)
+  local function at_least(p, q, c)
+    local form = affine.add(p, q, -1)
+    out[#out + 1] = { c = form.c - c, of = form.of }
+  end
+  if node.op == "lt" or node.op == "le" then
+    local strict = node.op == "lt"
+    if yes then at_least(y, x, strict and 1 or 0) else at_least(x, y, strict and 0 or 1) end
+  elseif node.op == "eq" and yes then
+    at_least(x, y, 0)
+    at_least(y, x, 0)
+  end
+end
+
+--- Affine forms that are at least 0 in a block, and on the way from it to `to`.
+---@param block celer.block
+---@param to? celer.block
+---@return celer.affine[]
+function M.facts(block, to)
+  local out = {}
+  for _, condition in ipairs(conditions(block)) do add_facts(out, condition.cond, condition.yes) end
+  if to and block.ends and block.ends.cond then
+    add_facts(out, block.ends.cond, block.ends.yes == to)
+  end
+  return out
+end
+
+-- Whether a counted loop is entered for certain, by this branch in front of it.
+local function is_entered(ends)
+  local loop = ends.yes.loop
+  if ends.cond.op ~= "in_loop" or not loop or ends.cond.args[1].steps then return false end
+  local first, last, by = loop.first, loop.last, loop.step
+  return by.op == "number" and by.k > 0 and first.kind == "int" and last.kind == "int"
+    and first.high <= last.low
+end
+
+--- Whether each item comes through one of the blocks.
+---@param graph celer.graph
+---@param through table<celer.block, boolean>
+---@return boolean
+function M.certain(graph, through)
+  local seen = {}
+  local function ends_outside(block)
+    if through[block] or seen[block] then return false end
+    seen[block] = true
+    local ends = block.ends
+    if not ends then return true end
+    if ends.to then return ends_outside(ends.to) end
+    return ends_outside(ends.yes) or not is_entered(ends) and ends_outside(ends.no)
+  end
+  return not ends_outside(graph.blocks[1])
+end
+
+-- Whether an edge leads out of the loop of blocks first..last but at its end.
+local function leaves(block, first, last)
+  local ends = block.ends
+  if not ends then return true end
+  for _, to in ipairs { ends.to or ends.yes, ends.no } do
+    if to.id < first or to.id > last then return block.id ~= last end
+  end
+  return false
+end
+
+--- Whether a loop counts by one, has no other end, and comes to a block in each turn.
+---@param graph celer.graph
+---@param loop celer.counted_loop
+---@param block celer.block
+---@return boolean
+function M.each_turn(graph, loop, block)
+  local header = loop.header
+  local by = loop.step
+  if by.op ~= "number" or math.abs(by.k) ~= 1 or #header.preds ~= 2 then return false end
+  local last = header.preds[2]
+  for id = header.id, last.id do
+    if leaves(graph.blocks[id], header.id, last.id) then return false end
+  end
+  local seen = {}
+  local function passes_by(at)
+    if at == block or seen[at] then return false end
+    seen[at] = true
+    if at == last then return true end
+    local ends = at.ends
+    if ends.to then return passes_by(ends.to) end
+    return passes_by(ends.yes) or not is_entered(ends) and passes_by(ends.no)
+  end
+  return not passes_by(header)
+end
+
+return M

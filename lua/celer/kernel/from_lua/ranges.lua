@@ -1,0 +1,214 @@
+--- ranges.lua -- between which bounds a node lies for a chunk of the work.
+local affine = require "celer.kernel.from_lua.affine"
+local linear = require "celer.kernel.from_lua.linear"
+local paths = require "celer.kernel.from_lua.paths"
+
+local M = {}
+
+local constant, atom, add, shift = linear.constant, linear.atom, linear.add, linear.shift
+
+---@class celer.ranges
+---@field context celer.bounds_context
+---@field names table<celer.node, string>  of captured whole numbers
+---@field busy table<celer.node, boolean>
+
+--- What knows nothing yet of captured numbers.
+---@return celer.ranges
+function M.new(context, names) return { context = context, names = names, busy = {} } end
+
+-- The bound that a form is, if it is made of captured numbers alone.
+local function uniform(self, form)
+  local out = constant(form.c)
+  for node, x in pairs(form.of) do
+    if not self.names[node] then return nil end
+    out = add(out, atom(self.names[node]), x)
+  end
+  return out
+end
+
+--- The same of a node.
+---@return celer.bound?
+function M.uniform(self, node) return uniform(self, affine.of(node)) end
+
+local range_of
+
+-- Both bounds of a node, or nil and the node that has none: by what it is.
+local by_op = {}
+
+function by_op.coordinate(_, node)
+  return atom(("chunk.min[%d]"):format(node.dim)), atom(("chunk.max[%d]"):format(node.dim), -1)
+end
+
+function by_op.uniform(self, node)
+  if not self.names[node] then return nil, node end
+  return atom(self.names[node]), atom(self.names[node])
+end
+
+function by_op.loop(self, node)
+  local loop = node.loop
+  if loop.step.op ~= "number" then return nil, node end
+  local before = node.block.preds[1]
+  local first, first_high = range_of(self, loop.first, before)
+  if not first then return nil, first_high end
+  local last, last_high = range_of(self, loop.last, before)
+  if not last then return nil, last_high end
+  if loop.step.k > 0 then return first, last_high end
+  return last, first_high
+end
+
+local function choice(what)
+  return function(self, node, block)
+    local low, high = range_of(self, node.args[1], block)
+    if not low then return nil, high end
+    local low2, high2 = range_of(self, node.args[2], block)
+    if not low2 then return nil, high2 end
+    return linear.choose(self.context, what, low, low2), linear.choose(self.context, what, high, high2)
+  end
+end
+by_op.min, by_op.max = choice "min", choice "max"
+
+function by_op.floor(self, node, block)
+  local by = node.divides and node.args[1].args[2]
+  if not by or by.op ~= "number" then return nil, node end
+  local low, high = range_of(self, node.args[1].args[1], block)
+  if not low then return nil, high end
+  return linear.divide(low, by.k), linear.divide(high, by.k)
+end
+
+function by_op.mod(self, node)
+  local by = node.args[2]
+  local bound = M.uniform(self, by)
+  if not bound or by.kind ~= "int" or by.low <= 0 then return nil, node end
+  return constant(0), shift(bound, -1)
+end
+
+function by_op.lookup(_, node) return constant(node.low), constant(node.high) end
+
+function by_op.phi(self, node)
+  if node.loop then return by_op.loop(self, node) end
+  if node.block.header then return nil, node end
+  local low, high
+  for k, arg in ipairs(node.args) do
+    local a, b = range_of(self, arg, node.block.preds[k], node.block)
+    if not a then return nil, b end
+    low = low and linear.choose(self.context, "min", low, a) or a
+    high = high and linear.choose(self.context, "max", high, b) or b
+  end
+  return low, high
+end
+
+local function times(bound, x)
+  local out = constant(0)
+  return add(out, bound, x)
+end
+
+-- What the conditions say that hold in the block.
+local function narrow(self, form, low, high, block, to)
+  for _, fact in ipairs(paths.facts(block, to)) do
+    local below = uniform(self, affine.add(form, fact, -1))
+    if below then low = linear.choose(self.context, "max", low, below) end
+    local above = uniform(self, affine.add(form, fact, 1))
+    if above then high = linear.choose(self.context, "min", high, above) end
+  end
+  return low, high
+end
+
+local function of_form(self, form, block)
+  local low, high = constant(form.c), constant(form.c)
+  for _, part in ipairs(affine.nodes(form)) do
+    if part.kind ~= "int" or not by_op[part.op] then return nil, part end
+    local a, b = by_op[part.op](self, part, block)
+    if not a then return nil, b end
+    local x = form.of[part]
+    if x < 0 then a, b = b, a end
+    low, high = add(low, a, x), add(high, b, x)
+  end
+  return low, high
+end
+
+-- Nodes that lead back to themselves have no bounds.
+function range_of(self, node, block, to)
+  if node.kind ~= "int" or self.busy[node] then return nil, node end
+  self.busy[node] = true
+  local form = affine.of(node)
+  local low, high = of_form(self, form, block)
+  self.busy[node] = nil
+  if not low then return nil, high end
+  return narrow(self, form, low, high, block, to)
+end
+
+--- The bounds of a node in a block; nil and the node that has none.
+---@param self celer.ranges
+---@param node celer.node
+---@param block celer.block
+---@return celer.bound? low, celer.bound|celer.node high
+function M.of(self, node, block) return range_of(self, node, block) end
+
+-- ---- indices that wrap around -------------------------------------------------------------
+
+local function span(low, high, core, kind)
+  return { low = low, high = high, core = core, kind = kind }
+end
+
+-- (i + 1) % n, where it wraps at most once: inside, and beyond either end.
+-- By what holds where it is computed, as then it is computed so for all that use it.
+local function wrapped(self, node)
+  local by, context = node.args[2], self.context
+  local n = by.kind == "int" and by.low > 0 and M.uniform(self, by)
+  local low, high = range_of(self, node.args[1], node.block)
+  if not n or not low then return nil end
+  local zero, last = constant(0), shift(n, -1)
+  local not_before = linear.at_most(context, zero, low)
+  local not_behind = linear.at_most(context, high, last)
+  if not (not_before or linear.at_most(context, add(zero, n, -1), low))
+    or not (not_behind or linear.at_most(context, high, shift(add(n, n, 1), -1))) then
+    return nil -- it may wrap more than once
+  end
+  node.wraps = true
+  local core = affine.of(node.args[1])
+  local out = { span(linear.choose(context, "max", low, zero),
+    linear.choose(context, "min", high, last), core, "inside") }
+  if not not_before then
+    out[2] = span(linear.choose(context, "min", add(low, n, 1), n), last, core, "before")
+  end
+  if not not_behind then
+    out[#out + 1] = span(zero, linear.choose(context, "max", add(high, n, -1), constant(-1)), core,
+      "behind")
+  end
+  return out
+end
+
+-- An index without the captured numbers that clamp it: what it moves with.
+local function core_of(self, node)
+  while node.op == "min" or node.op == "max" do
+    if M.uniform(self, node.args[2]) then
+      node = node.args[1]
+    elseif M.uniform(self, node.args[1]) then
+      node = node.args[2]
+    else
+      break
+    end
+  end
+  return affine.of(node)
+end
+
+---@class celer.span  of an index
+---@field low celer.bound
+---@field high celer.bound
+---@field core celer.affine  what it moves with
+---@field kind string
+
+--- Where an index lies: in one of these spans; nil and the node that has no bounds.
+---@param self celer.ranges
+---@param node celer.node
+---@param block celer.block
+---@return celer.span[]? spans, celer.node? cause
+function M.spans(self, node, block)
+  local spans = node.op == "mod" and node.kind == "int" and wrapped(self, node)
+  if spans then return spans end
+  local low, high = range_of(self, node, block)
+  if not low then return nil, high end
+  return { span(low, high, core_of(self, node), "inside") }
+end
+
+return M

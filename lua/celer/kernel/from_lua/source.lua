@@ -1,0 +1,219 @@
+--- source.lua -- the C++ of a graph: a kernel of celer's own language.
+---
+--- Blocks are labels and jumps are gotos: which a compiler makes the same loops of. Each
+--- node that is used several times, or in another block, is a variable.
+local expression = require "celer.kernel.from_lua.expression"
+
+local M = {}
+
+-- How often each node is used, and by what: a node, or the end of a block.
+local function uses_of(graph)
+  local count, user = {}, {}
+  local function use(node, by, n)
+    count[node], user[node] = (count[node] or 0) + n, by
+  end
+  graph:each(function(node)
+    local n = node.op == "phi" and 2 or 1 -- a phi takes variables
+    for _, arg in ipairs(node.args or {}) do use(arg, node, n) end
+    for _, arg in ipairs(node.index or {}) do use(arg, node, n) end
+  end)
+  for _, block in ipairs(graph.blocks) do
+    if block.ends and block.ends.cond then use(block.ends.cond, block.ends, 1) end
+  end
+  return count, user
+end
+
+-- Effects before each node of its block, and before the block's end.
+local function effects_before(graph)
+  local before = {}
+  for _, block in ipairs(graph.blocks) do
+    local n = 0
+    for _, node in ipairs(block.nodes) do
+      before[node] = n
+      if node.effect then n = n + 1 end
+    end
+    if block.ends then before[block.ends] = n end
+  end
+  return before
+end
+
+-- Which nodes stand where they are used. One that reads an element must not get behind an
+-- effect.
+local function inlining(graph)
+  local count, user = uses_of(graph)
+  local before, known = effects_before(graph), {}
+  local is_inline
+  local function place_of(by)
+    while by.op and is_inline(by) do by = user[by] end
+    return by
+  end
+  function is_inline(node)
+    if known[node] ~= nil then return known[node] end
+    local by = user[node]
+    local ok = node.block and not node.effect and node.op ~= "phi" and count[node] == 1
+      and (by == node.block.ends or by.block == node.block and by.op ~= "phi")
+    if ok and node.op == "load" then ok = before[place_of(by)] == before[node] end
+    known[node] = ok and true or false
+    return known[node]
+  end
+  return is_inline
+end
+
+---@class celer.cpp_body
+---@field lines string[]
+---@field declared table<string, string[]>  variables by type
+---@field writer celer.cpp_writer
+---@field fail fun(node: celer.node, message: string, ...)
+
+local function put(self, text, ...) self.lines[#self.lines + 1] = text:format(...) end
+
+local function declare_as(self, type_, name)
+  self.declared[type_] = self.declared[type_] or {}
+  table.insert(self.declared[type_], name)
+end
+
+local function declare(self, node)
+  local type_ = expression.type_of(node)
+  if not type_ then
+    self.fail(node, "a variable here may hold a number, or else a boolean, nil or something else: "
+      .. "use one variable for each")
+  end
+  declare_as(self, type_, "x" .. node.id)
+end
+
+-- What going from one block to another assigns, all at once.
+local function moves(from, to)
+  local at
+  for k, pred in ipairs(to.preds) do
+    if pred == from then at = k end
+  end
+  local out = {}
+  for _, phi in ipairs(to.phis) do
+    local node = phi.args[at]
+    if node ~= phi then out[#out + 1] = { phi = phi, node = node } end
+  end
+  return out
+end
+
+local function is_read_by_another(move, list)
+  for _, other in ipairs(list) do
+    if other ~= move and other.node == move.phi then return true end
+  end
+end
+
+local function assignments(self, from, to)
+  local list, text = moves(from, to), {}
+  local kept = {} -- read before what they are overwritten with
+  for _, move in ipairs(list) do
+    if is_read_by_another(move, list) then
+      local type_ = expression.type_of(move.phi)
+      kept[move] = "t" .. move.phi.id
+      declare_as(self, type_, kept[move])
+      text[#text + 1] = ("%s = %s;"):format(kept[move], self.writer:as(move.node, type_))
+    end
+  end
+  for _, move in ipairs(list) do
+    if not kept[move] then
+      text[#text + 1] = ("x%d = %s;"):format(move.phi.id,
+        self.writer:as(move.node, expression.type_of(move.phi)))
+    end
+  end
+  for _, move in ipairs(list) do
+    if kept[move] then text[#text + 1] = ("x%d = %s;"):format(move.phi.id, kept[move]) end
+  end
+  return table.concat(text, " ")
+end
+
+-- Goes from a block to another; to the next one by going on.
+local function go(self, from, to, after)
+  local text = assignments(self, from, to)
+  if to == after then return text end
+  return ("%s%sgoto B%d;"):format(text, text ~= "" and " " or "", to.id)
+end
+
+local function end_block(self, block, after)
+  local ends = block.ends
+  if not ends then return put(self, "  return;") end
+  if ends.to then
+    local text = go(self, block, ends.to, after)
+    if text ~= "" then put(self, "  %s", text) end
+    return
+  end
+  local cond = self.writer:truth(ends.cond)
+  if ends.yes == after then
+    put(self, "  if (!%s) { %s }", cond, go(self, block, ends.no))
+    put(self, "  %s", go(self, block, ends.yes, after))
+  else
+    put(self, "  if (%s) { %s }", cond, go(self, block, ends.yes))
+    put(self, "  %s", go(self, block, ends.no, after))
+  end
+end
+
+local function write_block(self, block, after, is_inline)
+  for _, phi in ipairs(block.phis) do declare(self, phi) end
+  if #block.preds > 0 then put(self, "B%d:;", block.id) end
+  for _, node in ipairs(block.nodes) do
+    if node.effect then
+      put(self, "  %s", self.writer:statement(node))
+    elseif not is_inline(node) then
+      declare(self, node)
+      put(self, "  x%d = %s;", node.id, self.writer:write(node))
+    end
+  end
+  end_block(self, block, after)
+end
+
+local function sorted_keys(t)
+  local out = {}
+  for key in pairs(t) do out[#out + 1] = key end
+  table.sort(out)
+  return out
+end
+
+-- Captured lists, coordinates and variables.
+local function declarations(self, spec)
+  local out = {}
+  for _, list in ipairs(spec.tables) do
+    local numbers = {}
+    for k, x in ipairs(list.values) do numbers[k] = expression.literal(x, list.type or "double") end
+    out[#out + 1] = ("  const %s %s[] = {%s};"):format(list.type or "double",
+      self.writer.lists[list], table.concat(numbers, ", "))
+  end
+  for d = 0, spec.items - 1 do
+    out[#out + 1] = ("  const %s i%d = it[%d];"):format(spec.wide and "long long" or "int", d, d)
+  end
+  for _, type_ in ipairs(sorted_keys(self.declared)) do
+    out[#out + 1] = ("  %s %s;"):format(type_, table.concat(self.declared[type_], ", "))
+  end
+  return out
+end
+
+---@class celer.cpp_spec
+---@field name string  of the kernel
+---@field items integer
+---@field wide boolean
+---@field params string[]  as they are declared
+---@field names table<celer.node, string>
+---@field arrays table<integer, string>
+---@field tables celer.number_table[]
+---@field lists table<celer.number_table, string>
+
+--- A kernel.
+---@param graph celer.graph
+---@param spec celer.cpp_spec
+---@param fail fun(node: celer.node, message: string, ...)
+---@return string
+function M.write(graph, spec, fail)
+  local is_inline = inlining(graph)
+  local self = { lines = {}, declared = {}, fail = fail,
+    writer = expression.new { names = spec.names, arrays = spec.arrays, lists = spec.lists,
+      is_inline = is_inline, fail = fail } }
+  for k, block in ipairs(graph.blocks) do
+    write_block(self, block, graph.blocks[k + 1], is_inline)
+  end
+  local head = declarations(self, spec)
+  return ("kernel void %s(%s) {\n%s\n%s\n}\n"):format(spec.name, table.concat(spec.params, ", "),
+    table.concat(head, "\n"), table.concat(self.lines, "\n"))
+end
+
+return M

@@ -1,0 +1,273 @@
+--- variant.lua -- a function, compiled for one choice of arguments.
+---
+--- What it was compiled for is compared at each submission: the kinds of arguments, which
+--- captured numbers are whole, which of them are at least as large as the range, functions
+--- and tables. Values of numbers are not: these are passed.
+local captured = require "celer.kernel.from_lua.captured"
+local expression = require "celer.kernel.from_lua.expression"
+local footprint = require "celer.kernel.from_lua.footprint"
+local kinds = require "celer.kernel.from_lua.kinds"
+local kernels = require "celer.kernel.kernel"
+local lift = require "celer.kernel.from_lua.lift"
+local linear = require "celer.kernel.from_lua.linear"
+local ranges = require "celer.kernel.from_lua.ranges"
+local source = require "celer.kernel.from_lua.source"
+local whole = require "celer.kernel.from_lua.whole"
+
+local M = {}
+
+---@class celer.lua_argument
+---@field what "array"|"reduction"|"number"|"boolean"
+---@field number integer
+---@field name string  of the parameter
+---@field dims? integer
+---@field type? celer.type
+---@field mode? string  of an access that was given
+---@field operator? string
+---@field value? any  of a number or boolean
+---@field extents? table<integer, integer>
+
+---@class celer.lua_call  what a kernel is submitted with
+---@field items integer
+---@field least integer[]  bounds of the range
+---@field most integer[]
+---@field wide boolean  it has coordinates below 0, or from 2^30 on
+---@field arguments celer.lua_argument[]
+---@field key string
+
+---@class celer.lua_variant
+---@field graph celer.graph
+---@field captured celer.lua_capture
+---@field uses table<integer, celer.footprint>
+---@field assumed {node: celer.node, dim: integer, yes: boolean}[]
+---@field order table[]  {array = number} or {uniform = node}, as the kernel takes them
+---@field names table<celer.node, string>  of captured whole numbers, in mappers
+---@field text string  C++
+---@field kernel? celer.kernel
+
+--- The value of a captured number or boolean at a call.
+---@param node celer.node
+---@param call celer.lua_call
+function M.value(node, call)
+  if node.get then return node.get() end
+  if node.extent then return call.arguments[node.extent[1]].extents[node.extent[2]] end
+  return call.arguments[node.argument].value
+end
+local value = M.value
+
+local function fail(node, message, ...)
+  error(("%s:%d: %s"):format(node.file, node.line, message:format(...)), 0)
+end
+
+-- ---- names --------------------------------------------------------------------------------
+
+local reserved = {}
+for word in ([[it in out inout reducer item kernel lua celer chunk min max int float double bool
+char long short signed unsigned const void goto return if else for while do switch case default
+break continue struct class union enum template typename this true false new delete operator
+private public protected static inline using namespace auto and or not xor end local function nil
+abs floor ceil pow sqrt exp log sin cos tan asin acos atan sinh cosh tanh atan2 fmod fabs]])
+  :gmatch "%S+" do reserved[word] = true end
+
+-- A name of C++ and Lua that nothing else has.
+local function unique(taken, name)
+  name = name:gsub("[^%w_]", "_")
+  if not name:find "^[%a]" then name = "v" .. name end
+  while reserved[name] or taken[name] or name:find "^[xtBi]%d+$" do name = name .. "_" end
+  taken[name] = true
+  return name
+end
+
+-- ---- numbers ------------------------------------------------------------------------------
+
+local function classify(self, call)
+  for _, node in ipairs(self.captured.uniforms) do
+    if node.op == "uniform" and (node.whole or node.extent) then
+      node.class = kinds.class_of(value(node, call))
+    end
+  end
+end
+
+-- Which whole numbers are at least as large as the range: what is derived may use that.
+local function assume(self, call, context)
+  self.assumed = {}
+  for _, node in ipairs(self.captured.uniforms) do
+    local name = self.names[node]
+    if name and node.low > 0 and not call.wide then
+      context.positive[name] = true
+      for d = 1, call.items do
+        local yes = value(node, call) >= call.most[d]
+        table.insert(self.assumed, { node = node, dim = d, yes = yes })
+        if yes then table.insert(context.reaches, { name = name, dim = d - 1 }) end
+      end
+    end
+  end
+end
+
+local function name_numbers(self)
+  local taken = {}
+  self.names = {}
+  for _, node in ipairs(self.captured.uniforms) do
+    if node.kind == "int" then self.names[node] = unique(taken, node.path) end
+  end
+end
+
+-- ---- parameters of the kernel ---------------------------------------------------------------
+
+local accessors = { read = "in", discard_write = "out", write = "out", read_write = "inout" }
+
+local writes = { discard_write = true, write = true, read_write = true }
+
+-- The mode of an array, which an access may have given.
+local function mode_of(use, argument)
+  local given = argument.mode
+  if not given then return use.mode end
+  local node = use.stores[1] or use.loads[1]
+  if #use.stores > 0 and not writes[given] then
+    fail(node, "'%s' is written here, and was given by cg:%s: give cg:%s", argument.name, given,
+      use.mode)
+  elseif #use.stores == 0 and given ~= "read" then
+    fail(node, "'%s' is only read, and was given by cg:%s: give cg:read", argument.name, given)
+  elseif #use.loads > 0 and #use.stores > 0 and given == "discard_write" then
+    fail(use.loads[1], "'%s' is read here, and was given by cg:discard_write: give cg:read_write",
+      argument.name)
+  end
+  return given
+end
+
+local function array_parameter(use, argument, name)
+  local accessor = accessors[mode_of(use, argument)]
+  if #use.loads > 0 and #use.stores > 0 then accessor = "inout" end
+  return ("%s<%s, %d> %s"):format(accessor, argument.type.name, argument.dims, name)
+end
+
+local function reducer(argument, name)
+  if argument.dims == 0 then return ("reducer<%s> %s"):format(argument.type.name, name) end
+  return ("reducer<%s, %d> %s"):format(argument.type.name, argument.dims, name)
+end
+
+local function is_reduced(graph, number)
+  local found = false
+  graph:each(function(node)
+    found = found or node.op == "reduce" and node.array.number == number
+  end)
+  return found
+end
+
+local function add_arrays(self, call, spec, taken)
+  for number, argument in ipairs(call.arguments) do
+    local use = self.uses[number]
+    local reduces = argument.what == "reduction" and is_reduced(self.graph, number)
+    if argument.what == "reduction" and not reduces then
+      fail({ file = self.graph.file, line = self.graph.line }, "'%s' is given to be reduced into, "
+        .. "and the kernel does not: write %s%s:add(x), or min, max, mul, combine", argument.name,
+        argument.name, ("[i]"):rep(argument.dims))
+    elseif use or reduces then
+      local name = unique(taken, argument.name)
+      spec.arrays[number] = name
+      table.insert(spec.params, use and array_parameter(use, argument, name)
+        or reducer(argument, name))
+      table.insert(self.order, { array = number })
+    end
+  end
+end
+
+local function add_uniforms(self, spec, taken)
+  for _, node in ipairs(self.captured.uniforms) do
+    if node.needed then
+      spec.names[node] = unique(taken, node.path)
+      table.insert(spec.params, expression.type_of(node) .. " " .. spec.names[node])
+      table.insert(self.order, { uniform = node })
+    end
+  end
+end
+
+local function write_source(self, call, name)
+  local taken = { [name] = true }
+  local spec = { name = name, items = call.items, wide = call.wide, names = {}, arrays = {},
+    lists = {}, tables = self.captured.table_list,
+    params = { ("item<%d> it"):format(call.items) } }
+  self.order = {}
+  add_arrays(self, call, spec, taken)
+  add_uniforms(self, spec, taken)
+  for _, list in ipairs(spec.tables) do spec.lists[list] = unique(taken, list.name) end
+  self.text = source.write(self.graph, spec, fail)
+end
+
+-- ---- compiling ------------------------------------------------------------------------------
+
+--- Compiles a function for a call: up to C++.
+---@param f function
+---@param call celer.lua_call
+---@param name string  of the kernel
+---@param keep_reads? boolean  also reads that nobody needs
+---@return celer.lua_variant
+function M.translate(f, call, name, keep_reads)
+  local self = { uniforms = {} }
+  self.graph, self.captured = lift.lift(f, call.items, call.arguments, keep_reads)
+  whole.mark(self.graph)
+  classify(self, call)
+  kinds.find(self.graph, call.wide, fail)
+  name_numbers(self)
+  local context = linear.context(not call.wide)
+  assume(self, call, context)
+  self.ranges = ranges.new(context, self.names)
+  self.uses = footprint.find(self.graph, call.items, self.ranges)
+  write_source(self, call, name)
+  return self
+end
+
+--- The same, as a kernel that can be launched.
+---@param options? table  as of celer.kernel
+---@return celer.lua_variant
+function M.compile(f, call, name, options)
+  local self = M.translate(f, call, name)
+  self.kernel = kernels.generated(self.text, lift.file_of(f), debug.getinfo(f, "S").linedefined,
+    options)
+  return self
+end
+
+-- ---- whether it still is right ----------------------------------------------------------------
+
+local types_of = { uniform = "number", flag = "boolean" }
+
+local function same_numbers(self, call)
+  for _, node in ipairs(self.captured.uniforms) do
+    local now = value(node, call)
+    if type(now) ~= types_of[node.op] or node.class and kinds.class_of(now) ~= node.class then
+      return false
+    end
+  end
+  for _, assumed in ipairs(self.assumed) do
+    if (value(assumed.node, call) >= call.most[assumed.dim]) ~= assumed.yes then return false end
+  end
+  return true
+end
+
+local function same_list(list)
+  local now = list.get()
+  local values = captured.numbers(now, list.first, list.first + #list.values - 1)
+  if not values then return false end
+  for k, x in ipairs(list.values) do
+    if values[k] ~= x or x == 0 and 1 / values[k] ~= 1 / x then return false end
+  end
+  return true
+end
+
+--- Whether a variant is what the function would be compiled to for this call. Their keys are
+--- alike.
+---@param self celer.lua_variant
+---@param call celer.lua_call
+---@return boolean
+function M.fits(self, call)
+  if not same_numbers(self, call) then return false end
+  for _, guard in ipairs(self.captured.guards) do
+    if not rawequal(guard.get(), guard.value) then return false end
+  end
+  for _, list in ipairs(self.captured.table_list) do
+    if not same_list(list) then return false end
+  end
+  return true
+end
+
+return M

@@ -1,0 +1,76 @@
+--- whole.lua -- which captured numbers have to be whole.
+---
+--- A number that decides where an item goes, or which element it touches, is an integer in
+--- the kernel if it is whole when the kernel is submitted. Others are floating point,
+--- so that a time step of 1 compiles nothing anew when it becomes 0.5.
+local elements = require "celer.kernel.from_lua.elements"
+
+local M = {}
+
+-- Operations whose result is whole because their operands are.
+local keeps = { add = true, sub = true, mul = true, min = true, max = true, mod = true, neg = true,
+  phi = true, floor = true, ceil = true, div = true, abs = true }
+
+local function want(node)
+  if node.whole then return end
+  node.whole = true
+  if not keeps[node.op] then return end
+  for _, arg in ipairs(node.args) do want(arg) end
+end
+
+local sums = { add = true, sub = true, min = true, max = true }
+
+-- Whether a node is a coordinate or a counter, or lies beside one.
+local function counts_items(node, depth)
+  if node.op == "coordinate" or node.loop then return true end
+  if not sums[node.op] or depth > 8 then return false end
+  return counts_items(node.args[1], depth + 1) or counts_items(node.args[2], depth + 1)
+end
+
+local look = {}
+
+function look.touch(node)
+  for _, at in ipairs(node.index) do want(at) end
+end
+look.load = look.touch
+
+function look.store(node)
+  look.touch(node)
+  local element = elements.find(node.array.type, node.field or "")
+  if element and element.kind == "int" then want(node.args[1]) end
+end
+look.reduce = look.store
+
+function look.lookup(node) want(node.args[1]) end
+look.bits = function(node)
+  for _, arg in ipairs(node.args) do want(arg) end
+end
+
+function look.mod(node)
+  if counts_items(node.args[1], 0) then want(node) end
+end
+
+function look.phi(node)
+  local loop = node.loop
+  if not loop then return end
+  want(loop.first)
+  want(loop.last)
+  want(loop.step)
+end
+
+function look.lt(node)
+  local a, b = node.args[1], node.args[2]
+  if counts_items(a, 0) then want(b) elseif counts_items(b, 0) then want(a) end
+end
+look.le, look.eq, look.in_loop = look.lt, look.lt, look.lt
+
+--- Marks the nodes that have to be whole.
+---@param graph celer.graph
+function M.mark(graph)
+  graph:each(function(node)
+    local f = look[node.op]
+    if f then f(node) end
+  end)
+end
+
+return M
