@@ -2,6 +2,7 @@
 local elements = require "celer.kernel.from_lua.elements"
 local ffi = require "ffi"
 local kinds = require "celer.kernel.from_lua.kinds"
+local whole = require "celer.kernel.from_lua.whole"
 
 local M = {}
 
@@ -96,6 +97,10 @@ end
 function Writer:coordinates(node)
   local out = {}
   for k, at in ipairs(node.index) do
+    if not whole.is_whole(at) then
+      self.fail(node, "index %d of '%s' may be a fraction: write math.floor(x)", k - 1,
+        node.array.name)
+    end
     out[k] = self:as(at, at.kind == "int" and type_of(at) or "long long")
   end
   return table.concat(out, ", ")
@@ -272,8 +277,7 @@ local function check_stored(self, node, element, value)
     and elements.find(value.array.type, value.field) ~= element then
     self.fail(node, "'%s' takes %s here", node.array.name, element.kind == "struct"
       and "a " .. element.spelling .. ", or assign to its fields" or "a number")
-  elseif element.kind == "int" and value.kind ~= "int" and value.op ~= "floor"
-    and value.op ~= "ceil" then
+  elseif element.kind == "int" and not whole.is_whole(value) then
     self.fail(node, "'%s' has whole numbers (%s), and this may be a fraction: write math.floor(x)",
       node.array.name, element.spelling)
   end

@@ -1,8 +1,10 @@
 --- footprint.lua -- which elements a kernel touches, and how: modes and range mappers.
 local affine = require "celer.kernel.from_lua.affine"
+local elements = require "celer.kernel.from_lua.elements"
 local linear = require "celer.kernel.from_lua.linear"
 local paths = require "celer.kernel.from_lua.paths"
 local ranges = require "celer.kernel.from_lua.ranges"
+local sorted_pairs = require("celer.tables").sorted_pairs
 
 local M = {}
 
@@ -137,7 +139,7 @@ end
 -- Notes in `at` which dimension of the array each coordinate of the item decides, and how;
 -- gives whether the store covers its box: no gaps, and no other index.
 local function note_indices(graph, self, store, at)
-  local exact, counters = store.field == "", {}
+  local exact, counters = true, {}
   for d, index in ipairs(store.index) do
     local form = affine.of(index)
     local coordinate, counter, others = parts_of(form)
@@ -174,6 +176,27 @@ local function collision(items, stores, places)
   end
 end
 
+-- All numbers that a struct consists of, by their paths.
+local function leaves_of(element, prefix, out)
+  for name, field in sorted_pairs(element.fields) do
+    if field.fields then
+      leaves_of(field, prefix .. name .. ".", out)
+    else
+      out[#out + 1] = prefix .. name
+    end
+  end
+  return out
+end
+
+-- Whether each item stores an element at one place: all of it, or each of its fields.
+local function is_filled(graph, array, blocks)
+  if blocks[""] then return paths.certain(graph, blocks[""]) end
+  for _, path in ipairs(leaves_of(elements.find(array.type, ""), "", {})) do
+    if not blocks[path] or not paths.certain(graph, blocks[path]) then return false end
+  end
+  return true
+end
+
 -- Whether all that is stored is stored by each item: for several places each by itself.
 local function is_certain(graph, stores)
   local by_place, places = {}, {}
@@ -185,10 +208,12 @@ local function is_certain(graph, stores)
       by_place[text] = {}
       places[#places + 1] = by_place[text]
     end
-    by_place[text][store.block] = true
+    local blocks = by_place[text]
+    blocks[store.field] = blocks[store.field] or {}
+    blocks[store.field][store.block] = true
   end
-  for _, through in ipairs(places) do
-    if not paths.certain(graph, through) then return false end
+  for _, blocks in ipairs(places) do
+    if not is_filled(graph, stores[1].array, blocks) then return false end
   end
   return true
 end

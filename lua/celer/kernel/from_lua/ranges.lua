@@ -150,6 +150,16 @@ local function span(low, high, core, kind)
   return { low = low, high = high, core = core, kind = kind }
 end
 
+-- How many elements lie between those of neighbouring items, at most. A box that goes on to
+-- the next item's gives for a chunk what it gives for the chunk's parts.
+local function gap(form)
+  local n = 0
+  for node, x in pairs(form.of) do
+    if node.op == "coordinate" then n = n + math.abs(x) - 1 end
+  end
+  return n
+end
+
 -- (i + 1) % n, where it wraps at most once: inside, and beyond either end.
 -- By what holds where it is computed, as then it is computed so for all that use it.
 local function wrapped(self, node)
@@ -157,6 +167,8 @@ local function wrapped(self, node)
   local n = by.kind == "int" and by.low > 0 and M.uniform(self, by)
   local low, high = range_of(self, node.args[1], node.block)
   if not n or not low then return nil end
+  local core = affine.of(node.args[1])
+  high = shift(high, gap(core))
   local zero, last = constant(0), shift(n, -1)
   local not_before = linear.at_most(context, zero, low)
   local not_behind = linear.at_most(context, high, last)
@@ -165,7 +177,6 @@ local function wrapped(self, node)
     return nil -- it may wrap more than once
   end
   node.wraps = true
-  local core = affine.of(node.args[1])
   local out = { span(linear.choose(context, "max", low, zero),
     linear.choose(context, "min", high, last), core, "inside") }
   if not not_before then

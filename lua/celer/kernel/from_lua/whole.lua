@@ -73,4 +73,21 @@ function M.mark(graph)
   end)
 end
 
+-- Whether a node is whole though it may be too large to be an integer: of what leads back to
+-- itself, by all the rest.
+local function is_whole(node, seen)
+  if node.kind == "int" or node.op == "floor" or node.op == "ceil" or seen[node] then return true end
+  if not keeps[node.op] or node.op == "div" then return false end
+  seen[node] = true
+  for _, arg in ipairs(node.args) do
+    if not is_whole(arg, seen) then return false end
+  end
+  return true
+end
+
+--- Whether a number has no fraction, however large it is.
+---@param node celer.node
+---@return boolean
+function M.is_whole(node) return is_whole(node, {}) end
+
 return M

@@ -1,0 +1,217 @@
+--- compare.lua -- random functions: the interpreter against the kernels made of them.
+---
+---   celer run spec/random/functions/compare.lua SEED COUNT [BATCH]
+---
+--- Each function is run by the interpreter for n items, with its reads recorded, and by the
+--- kernel. Doubles and integers must be the same to the last bit; what was read must lie in the
+--- derived boxes, for chunks made at random. The last line is `N functions, N refused, N
+--- differ, N leave their boxes`.
+local celer = require "celer"
+local box = require "celer.box"
+local mappers = require "celer.kernel.from_lua.mappers"
+local variants = require "celer.kernel.from_lua.variant"
+local make = require "make"
+
+local seed, count, batch = tonumber(arg[1]) or 1, tonumber(arg[2]) or 50, tonumber(arg[3]) or 50
+math.randomseed(seed)
+
+local n, k, flag = 32, 0.75, true
+local t, p = { [0] = 2, -1, 0, 5 }, { feed = 0.03 }
+
+local function helper(a, b)
+  if a > b then return a - b end
+  local s = 0
+  for j = 1, 3 do s = s + b * j end
+  return s
+end
+
+local function u_at(i)
+  local x = math.sin(i * 1.7) * 3
+  return i % 7 == 0 and math.floor(x) or x
+end
+local function w_at(i) return (i * 5) % 11 - 4 end
+
+local u = celer.buffer("double", { n }, { name = "u", init = u_at })
+local w = celer.buffer("int", { n }, { name = "w", init = w_at })
+local C = 1.25
+
+-- ---- the interpreter -----------------------------------------------------------------------
+
+local item, reads -- reads[name][item][index]
+
+-- An array whose reads are noted.
+local function recording(name, at)
+  local function get(_, i)
+    if i == "size" then return { [0] = n } end
+    if type(i) ~= "number" or i % 1 ~= 0 or i < 0 or i >= n then
+      error("index " .. tostring(i))
+    end
+    reads[name][item] = reads[name][item] or {}
+    reads[name][item][i] = true
+    return at(i)
+  end
+  return setmetatable({}, { __index = get, __call = get })
+end
+
+local pu, pw = recording("u", u_at), recording("w", w_at)
+local TOO_LONG = 3e6 -- instructions
+
+local function interpret(f)
+  local v, o = {}, {}
+  reads = { u = {}, w = {} }
+  jit.off(f, true)
+  debug.sethook(function() error("it takes too long", 0) end, "", TOO_LONG)
+  local ok, message = pcall(function()
+    for i = 0, n - 1 do
+      item, v[i], o[i] = i, 0, 0
+      f(i, pu, pw, v, o, C)
+    end
+  end)
+  debug.sethook()
+  if not ok and message ~= "it takes too long" then error(message, 0) end
+  return ok and { v = v, o = o, reads = reads } or nil
+end
+
+-- ---- the kernels ---------------------------------------------------------------------------
+
+local function array(number, name, buffer)
+  return { what = "array", number = number, name = name, dims = 1, type = buffer.type,
+    extents = buffer.size }
+end
+
+local function call_of(v, o)
+  return { items = 1, least = { 0 }, most = { n }, wide = false, key = "",
+    arguments = { array(1, "u", u), array(2, "w", w), array(3, "v", v), array(4, "o", o),
+      { what = "number", number = 5, name = "c", value = C } } }
+end
+
+local totals = { functions = 0, refused = 0, differ = 0, leave = 0 }
+local reasons = {}
+
+local function report(what, case, ...)
+  totals[what] = totals[what] + 1
+  if totals[what] > 3 then return end
+  print(("seed %d, function %d: %s"):format(seed, case.number, (...)))
+  print(case.text)
+end
+
+-- Looks whether what was read lies in the boxes of the variant, for some chunks.
+local function check_reads(case, variant, call)
+  for number, name in ipairs { "u", "w" } do
+    local use = variant.uses[number]
+    if use and use.read then
+      local map = mappers.bind(mappers.of(variant, number), call)
+      for _ = 1, 6 do
+        local lo = math.random(0, n - 1)
+        local hi = math.random(lo + 1, n)
+        local boxes = { map(box.new({ lo }, { hi })) }
+        for i = lo, hi - 1 do
+          for at in pairs(case.wanted.reads[name][i] or {}) do
+            local inside = false
+            for _, one in ipairs(boxes) do
+              inside = inside or at >= one.min[0] and at < one.max[0]
+            end
+            if not inside then
+              return report("leave", case, ("item %d reads %s[%d], outside of %s"):format(i, name, at,
+                mappers.of(variant, number).text))
+            end
+          end
+        end
+      end
+    end
+  end
+end
+
+local function same(x, y)
+  return x == y and (x ~= 0 or 1 / x == 1 / y) or x ~= x and y ~= y
+end
+
+local same_of = { v = same, o = function(x, y) return x == y end } -- an integer is no -0
+
+local function compare(case, got)
+  for _, name in ipairs { "v", "o" } do
+    for i = 0, n - 1 do
+      local x, y = got[name](i), case.wanted[name][i]
+      if not same_of[name](x, y) then
+        return report("differ", case, ("%s[%d] is %.17g in the kernel, and %.17g"):format(name, i,
+          x, y))
+      end
+    end
+  end
+end
+
+-- The access to an argument: derived where it can be.
+local function access(cg, case, number, buffer)
+  local use = case.variant.uses[number]
+  local known, mapper = pcall(mappers.of, case.variant, number)
+  return cg[use.mode](cg, buffer, known and mappers.bind(mapper, case.call) or celer.all)
+end
+
+local function run(case, kernel)
+  local v = celer.buffer("double", { n }, { name = "v", init = 0 })
+  local o = celer.buffer("int", { n }, { name = "o", init = 0 })
+  local buffers = { u, w, v, o }
+  celer.submit(function(cg)
+    local passed = {}
+    for j, parameter in ipairs(case.variant.order) do
+      passed[j] = parameter.array and access(cg, case, parameter.array, buffers[parameter.array])
+      if parameter.uniform then passed[j] = variants.value(parameter.uniform, case.call) end
+    end
+    cg:parallel_for({ n }, kernel, unpack(passed, 1, #case.variant.order))
+  end)
+  local got = {}
+  got.v, got.o = celer.wait(v, o)
+  compare(case, got)
+  v:free()
+  o:free()
+end
+
+local function flush(cases)
+  if #cases == 0 then return end
+  local text = {}
+  for j, case in ipairs(cases) do text[j] = case.variant.text end
+  local kernels = celer.kernel(table.concat(text, "\n"))
+  for _, case in ipairs(cases) do run(case, kernels["f" .. case.number]) end
+end
+
+-- A function of its text, with what it captures.
+local function load_function(text, number)
+  local chunk = assert(loadstring(("local n, k, helper, t, flag, p = ...\n"
+    .. "return function(i, u, w, v, o, c)\n%s\nend"):format(text), "=f" .. number))
+  return chunk(n, k, helper, t, flag, p)
+end
+
+local function translate(case, f, call)
+  local ok, variant = pcall(variants.translate, f, call, "f" .. case.number)
+  if ok then return variant end
+  totals.refused = totals.refused + 1
+  local reason = tostring(variant):gsub("^[^:]*:%d+: ", ""):gsub("%d+", "N")
+  reasons[reason] = (reasons[reason] or 0) + 1
+end
+
+local sample = celer.buffer("double", { n }, { name = "v" })
+local sample_of_whole = celer.buffer("int", { n }, { name = "o" })
+local cases = {}
+for number = 1, count do
+  local case = { number = number, text = make.body() }
+  local f = load_function(case.text, number)
+  case.wanted = interpret(f)
+  case.call = call_of(sample, sample_of_whole)
+  case.variant = case.wanted and translate(case, f, case.call)
+  if case.variant then
+    totals.functions = totals.functions + 1
+    -- Also what it reads in vain has to lie in the boxes.
+    check_reads(case, variants.translate(f, case.call, "f" .. number, true), case.call)
+    cases[#cases + 1] = case
+    if #cases == batch then
+      flush(cases)
+      cases = {}
+    end
+  end
+end
+flush(cases)
+for reason, times in require("celer.tables").sorted_pairs(reasons) do
+  print(("refused %d times: %s"):format(times, reason))
+end
+print(("%d functions, %d refused, %d differ, %d leave their boxes"):format(totals.functions,
+  totals.refused, totals.differ, totals.leave))

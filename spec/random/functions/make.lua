@@ -1,0 +1,212 @@
+--- make.lua -- random functions of Lua that kernels can be made of.
+---
+--- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read,
+--- v of doubles and o of integers, which are written at i, and a number c. Captured: n, k (a
+--- fraction), a list t of four numbers, a boolean flag and a function helper.
+local M = {}
+
+local random = math.random
+
+local function pick(list) return list[random(#list)] end
+
+local Maker = {}
+Maker.__index = Maker
+
+local function new_maker()
+  return setmetatable({ numbers = {}, counters = { "i" }, flags = {}, names = 0, depth = 0,
+    lines = {} }, Maker)
+end
+
+function Maker:put(text, ...)
+  table.insert(self.lines, ("  "):rep(self.depth + 1) .. text:format(...))
+end
+
+function Maker:name(letter)
+  self.names = self.names + 1
+  return letter .. self.names
+end
+
+-- ---- whole numbers, which stay small ----------------------------------------------------
+
+local whole = {
+  function() return tostring(random(-5, 5)) end,
+  function(self, d) return ("(%s + %s)"):format(self:whole(d), self:whole(d)) end,
+  function(self, d) return ("(%s - %s)"):format(self:whole(d), self:whole(d)) end,
+  function(self, d)
+    return ("math.%s(%s, %s)"):format(pick { "min", "max" }, self:whole(d), self:whole(d))
+  end,
+  function(self, d) return ("(%s %% %d)"):format(self:whole(d), random(1, 9)) end,
+  function(self, d) return ("math.floor(%s / %d)"):format(self:whole(d), random(1, 5)) end,
+  function(self, d) return ("(%s * %d)"):format(self:whole(d), random(-3, 3)) end,
+  function(self, d) return ("(-%s)"):format(self:whole(d)) end,
+  function(self, d) return ("math.abs(%s)"):format(self:whole(d)) end,
+  function(self, d)
+    return ("bit.%s(%s, %s)"):format(pick { "band", "bor", "bxor" }, self:whole(d), self:whole(d))
+  end,
+}
+
+function Maker:whole(d)
+  if d <= 0 or random(4) == 1 then return pick(self.counters) end
+  return pick(whole)(self, d - 1)
+end
+
+-- An index inside of the arrays.
+function Maker:index(d)
+  local r = random(4)
+  if r == 1 then return "i" end
+  if r == 2 then return ("math.max(math.min(%s, n - 1), 0)"):format(self:whole(d)) end
+  if r == 3 then return ("(i %s %d) %% n"):format(pick { "+", "-" }, random(0, 3)) end
+  return ("(%s) %% n"):format(self:whole(d))
+end
+
+-- ---- numbers and conditions -------------------------------------------------------------
+
+local literals = { "0", "1", "2", "3", "-1", "0.5", "-2.5", "1e-3", "7", "100", "0.1" }
+
+local function operator(signs)
+  return function(self, d) return ("(%s %s %s)"):format(self:number(d), pick(signs), self:number(d)) end
+end
+
+local numbers = {
+  function(self) return ("u[%s]"):format(self:index(1)) end,
+  function(self) return ("u(%s)"):format(self:index(1)) end,
+  function(self) return ("w[%s]"):format(self:index(1)) end,
+  function(self) return self:whole(2) end,
+  operator { "+", "-", "*" }, operator { "+", "-", "*" }, operator { "/" }, operator { "%" },
+  function(self, d)
+    return ("(%s ^ %s)"):format(self:number(d), pick { "2", "3", "0.5", "-1", "0" })
+  end,
+  function(self, d) return ("(-(%s))"):format(self:number(d)) end,
+  function(self, d)
+    return ("math.%s(%s, %s)"):format(pick { "min", "max" }, self:number(d), self:number(d))
+  end,
+  function(self, d) return ("math.%s(%s)"):format(pick { "floor", "ceil", "abs" }, self:number(d)) end,
+  function(self, d) return ("math.sqrt(math.abs(%s))"):format(self:number(d)) end,
+  function(self, d)
+    return ("(%s and %s or %s)"):format(self:condition(d), self:number(d), self:number(d))
+  end,
+  function(self, d) return ("(%s or %s)"):format(self:number(d), self:number(d)) end,
+  function() return pick { "c", "k", "u.size[0]", "p.feed" } end,
+  function(self, d) return ("helper(%s, %s)"):format(self:number(d), self:number(d)) end,
+  function(self) return ("t[(%s) %% 4]"):format(self:whole(1)) end,
+}
+
+function Maker:number(d)
+  if d <= 0 or random(12) == 1 then
+    return #self.numbers > 0 and random(3) > 1 and pick(self.numbers) or pick(literals)
+  end
+  return pick(numbers)(self, d - 1)
+end
+
+function Maker:condition(d)
+  local r = random(9)
+  if d <= 0 or r <= 4 then
+    local sign = pick { "<", "<=", ">", ">=", "==", "~=" }
+    local depth = math.min(d, 1)
+    return ("%s %s %s"):format(self:number(depth), sign, self:number(depth))
+  end
+  if r == 5 then return ("(%s) and (%s)"):format(self:condition(d - 1), self:condition(d - 1)) end
+  if r == 6 then return ("(%s) or (%s)"):format(self:condition(d - 1), self:condition(d - 1)) end
+  if r == 7 then return ("not (%s)"):format(self:condition(d - 1)) end
+  return r == 8 and #self.flags > 0 and pick(self.flags) or "flag"
+end
+
+-- ---- statements ---------------------------------------------------------------------------
+
+-- What f declares is forgotten after it.
+function Maker:scope(f)
+  local lists = { self.numbers, self.counters, self.flags }
+  local counts = { #self.numbers, #self.counters, #self.flags }
+  self.depth = self.depth + 1
+  f()
+  self.depth = self.depth - 1
+  for k, list in ipairs(lists) do
+    while #list > counts[k] do table.remove(list) end
+  end
+end
+
+function Maker:block(d, most, in_loop)
+  self:scope(function()
+    for _ = 1, random(most) do self:statement(d - 1, in_loop) end
+  end)
+end
+
+local statements = {
+  function(self)
+    local name = self:name "a"
+    self:put("local %s = %s", name, self:number(3))
+    table.insert(self.numbers, name)
+  end,
+  function(self)
+    if #self.numbers > 0 then self:put("%s = %s", pick(self.numbers), self:number(3)) end
+  end,
+  function(self)
+    local name = self:name "b"
+    self:put("local %s = %s", name, self:condition(2))
+    table.insert(self.flags, name)
+  end,
+  function(self, d, in_loop)
+    if d <= 0 then return end
+    self:put("if %s then", self:condition(2))
+    self:block(d, 3, in_loop)
+    if random(2) == 1 then
+      self:put("elseif %s then", self:condition(1))
+      self:block(d, 2, in_loop)
+    end
+    if random(2) == 1 then
+      self:put "else"
+      self:block(d, 3, in_loop)
+    end
+    self:put "end"
+  end,
+  function(self, d)
+    if d <= 0 then return end
+    local name = self:name "k"
+    self:put("for %s = %s, %s%s do", name, pick { "-1", "0", "1", "i", "math.max(i - 2, 0)" },
+      pick { "1", "3", "2", "n - 1", "i + 2" }, pick { "", "", ", 2" })
+    self:scope(function()
+      table.insert(self.counters, name)
+      self:block(d, 3, true)
+    end)
+    self:put "end"
+  end,
+  function(self, d)
+    if d <= 0 then return end
+    local name = self:name "s"
+    self:put("local %s = 0", name)
+    self:put("while %s < %d and %s do", name, random(6), self:condition(1))
+    self:put("  %s = %s + 1", name, name)
+    self:block(d, 2, true)
+    self:put "end"
+    table.insert(self.numbers, name)
+  end,
+  function(self, d)
+    if d <= 0 then return end
+    local name = self:name "s"
+    self:put("local %s = 0", name)
+    self:put "repeat"
+    self:put("  %s = %s + 1", name, name)
+    self:block(d, 2, true)
+    self:put("until %s > %d or %s", name, random(4), self:condition(1))
+    table.insert(self.numbers, name)
+  end,
+  function(self, d, in_loop)
+    if in_loop and d >= 0 then self:put("if %s then break end", self:condition(1)) end
+  end,
+  function(self) self:put("v[i] = %s", self:number(2)) end,
+  function(self) self:put("o[i] = %s", self:whole(2)) end,
+}
+
+function Maker:statement(d, in_loop) pick(statements)(self, d, in_loop) end
+
+--- The text of a function's body.
+---@return string
+function M.body()
+  local self = new_maker()
+  for _ = 1, random(2, 6) do self:statement(3, false) end
+  self:put("v[i] = %s", self:number(3))
+  self:put("o[i] = %s", self:whole(3))
+  return table.concat(self.lines, "\n")
+end
+
+return M
