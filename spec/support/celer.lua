@@ -98,6 +98,17 @@ end
 --- The path of the command under test.
 function M.command() return M.folder() .. "/celer" end
 
+-- Whether the parallel HDF5 that examples/distr_io.lua needs is here; as another process
+-- finds it, since it brings MPI along.
+function M.has_hdf5()
+  return M.exec({ "luajit", "-e", [[
+    local ffi = require "ffi"
+    for _, name in ipairs { "libhdf5_openmpi.so.103", "libhdf5_openmpi.so.310", "hdf5_openmpi" } do
+      if pcall(ffi.load, name) then return end
+    end
+    os.exit(1)]] }).status == 0
+end
+
 -- How many GPUs celer would use by default.
 local function gpus()
   if os.getenv("CELER_BACKEND") == "cpu" then return 0 end
