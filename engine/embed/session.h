@@ -60,6 +60,7 @@ typedef struct cel_session {
   char no_nccl[256]; /* likewise, why NCCL does not do what all exchange */
   bool direct;       /* rank 0's messages go from GPU to GPU */
   int64_t reducing;  /* devices of the rank that has most */
+  bool alike;        /* once `connected`: all devices are of one kind */
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;

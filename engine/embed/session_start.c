@@ -4,11 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "comm/clocks.h"
 #include "comm/link/link.h"
 #include "comm/nccl/nccl.h"
 #include "comm/report.h"
 #include "device/compile/background.h"
+#include "device/compile/compile.h"
 #include "device/compile/leftover.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_copy.h"
@@ -236,6 +238,25 @@ static cel_status count_reducing(cel_session *s) {
   return all_reduce_max(s, &s->reducing);
 }
 
+/* Which kind of device this rank computes on: what computes the same bits. */
+static int64_t kind_of_device(const cel_session *s) {
+  cel_cuda_device gpu;
+  uint64_t kind = cel_compile_processor();
+  for (int32_t d = 0; s->choice.cuda && d < s->choice.devices; ++d)
+    if (cel_cuda_query(s->choice.ordinal[d], &gpu) == CEL_E_OK)
+      kind = cel_hash_word(d == 0 ? 1 : kind, 10 * gpu.major + gpu.minor);
+  return (int64_t)(kind >> 1);
+}
+
+/* All come here. */
+static cel_status compare_devices(cel_session *s) {
+  int64_t kind = kind_of_device(s), most = kind, least = -kind;
+  CEL_TRY(all_reduce_max(s, &most));
+  CEL_TRY(all_reduce_max(s, &least));
+  s->alike = most == -least;
+  return CEL_E_OK;
+}
+
 cel_status cel_session_ask_for_work(cel_session *s, bool works, bool *any) {
   *any = works || s->some_work;
   if (!s->some_work) CEL_TRY(find_any(s, any));
@@ -260,6 +281,7 @@ static cel_status connect(cel_session *s) {
   CEL_TRY(link_gpus(s));
   CEL_TRY(join_gpus(s));
   CEL_TRY(count_reducing(s));
+  CEL_TRY(compare_devices(s));
   s->connected = true;
   return CEL_E_OK;
 }
@@ -454,6 +476,7 @@ cel_status cel_session_start(cel_session *s) {
       .collectives = !s->options.no_collectives,
       .by_messages = s->direct && s->transport->collectives.limits.devices == 0,
       .reducing = s->reducing,
+      .alike = s->alike,
       .warn = warn,
       .warn_context = s,
       .advise = s->options.advice && !s->options.dry,

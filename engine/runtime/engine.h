@@ -53,6 +53,8 @@ typedef struct cel_engine_config {
    * messages, as between GPUs these are faster. The same on all. */
   bool collectives, by_messages;
   int64_t count_most, tree_least; /* see command.h */
+  bool alike; /* devices of all ranks are of one kind and compute the same bits;
+                 the same on all ranks */
   int64_t reducing; /* devices of a rank that take part in a reduction; the same
                        on all ranks; default: the backend's */
   /* Thread: any of the engine's. */

@@ -373,6 +373,7 @@ static void make_graph(cel_engine *e) {
                                       c->backend->holds && c->audit == NULL,
                                   .collectives = c->collectives,
                                   .all_reduces = all_reduces(c),
+                                  .alike = c->alike,
                                   .rules = e->rules,
                                   .audited = c->audit != NULL,
                                   .make = make_buffer,

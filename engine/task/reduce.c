@@ -383,7 +383,7 @@ void cel__reductions_lower(cel__reductions *reductions, cel_arena *arena,
 static bool on_all_ranks(const cel_group *group, int64_t ranks) {
   const cel_weights *weights = group->weights;
   if (group->placement != CEL_PLACE_SPLIT)
-    return group->placement == CEL_PLACE_EACH;
+    return group->placement != CEL_PLACE_ONCE;
   for (int64_t k = 0; k < ranks && weights != NULL; ++k)
     if (weights->rank != NULL && weights->rank[k] == 0) return false;
   cel_task task = {.permitted = group->permitted};

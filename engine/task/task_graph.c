@@ -597,10 +597,34 @@ static void remember(const cel_task_graph *graph, const cel_group *group,
   }
 }
 
-cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
+/* Whether it is computed from numbers that all ranks need, or may have for
+ * little, and gives such numbers. */
+static bool is_for_all(const cel_task_graph *graph, const cel_group *group) {
+  if (group->dims > 0 || !graph->config.alike || graph->config.ranks == 1 ||
+      group->kind != CEL_TASK_KERNEL || group->placement != CEL_PLACE_SPLIT ||
+      group->work == NULL || !group->work->alike || group->work->lua ||
+      group->weights != NULL || group->effects > 0)
+    return false;
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_access *access = &group->access[i];
+    if (access->buffer->dims > 0 || access->reducer != NULL ||
+        access->use.rule->listing != NULL)
+      return false;
+  }
+  return group->accesses > 0;
+}
+
+cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *given,
                                  uint64_t *id) {
   cel_assert_thread(CEL_THREAD_MAIN);
   *id = 0;
+  const cel_group *group = given;
+  cel_group for_all;
+  if (is_for_all(graph, given)) {
+    for_all = *given;
+    for_all.placement = CEL_PLACE_ALL;
+    group = &for_all;
+  }
   if (cel_box_is_empty(&group->range)) {
     CEL_TRY(cel__reductions_check(group));
     cel__reductions_none(&graph->reductions, group);

@@ -40,6 +40,7 @@ typedef struct cel_task_graph_config {
   bool in_place;    /* one that is alone may reduce where the result belongs */
   bool collectives; /* what all ranks exchange is one step */
   cel_all_reduces all_reduces; /* and so is an all-reduce, there */
+  bool alike;                  /* devices of all ranks are of one kind */
   cel_rules *rules;            /* for reductions; may be null without any */
   int32_t horizon_step;        /* default CEL_TUNE_HORIZON_STEP */
   int32_t horizon_breadth;     /* default CEL_TUNE_HORIZON_BREADTH */
@@ -62,7 +63,9 @@ typedef struct cel_task_graph_config {
 cel_task_graph *cel_task_graph_create(const cel_task_graph_config *config);
 void cel_task_graph_destroy(cel_task_graph *graph);
 
-/* Validates and adds a group; `*id` becomes its task's id, 0 for an empty
+/* Validates and adds a group. A kernel's item that touches nothing but buffers
+ * of 0 dimensions becomes every rank's (CEL_PLACE_ALL) where that makes no
+ * difference, so that its results need not travel. `*id` becomes its task's id, 0 for an empty
  * range. Errors (nothing is added then): CEL_E_OVERLAP when a write is refuted
  * as non-overlapping under the permitted splits, CEL_E_ARGUMENT when a read is
  * refuted as a union homomorphism, CEL_E_RANGE when a mapper leaves the

@@ -124,6 +124,8 @@ struct cel_work {
   bool tiny;     /* takes no longer than to wake a host lane for it */
   bool samples;  /* a kernel's: its calls are given a sample */
   bool turns;    /* a kernel's: it touches columns along its rows */
+  bool alike;    /* a kernel's: it does nothing but what accesses tell, and so
+                    it makes no difference how many ranks compute it */
   bool waits;    /* a GPU's thread waits for what it has launched: backend.h */
   /* The maker's own. With `fn`, by which calls are known again: how long they
    * usually take. */

@@ -46,6 +46,7 @@
   _(AT, "tasks at a rank")                                                     \
   _(WHERE, "where a buffer lies")                                              \
   _(WHERE_WRITTEN, "where other ranks than 0 have written most")               \
+  _(FOR_ALL, "tasks over numbers, of all ranks")                               \
   _(AT_EFFECTS, "tasks at one rank with effects of the cluster")               \
   _(AT_REDUCTIONS, "reductions at one rank")                                   \
   _(WAITED_FOR, "kernels that a device's thread waits for")                    \
@@ -170,6 +171,7 @@ static void note_home(const program *p, const step *s) {
 static void note_group(const program *p, const step *s) {
   note_reductions(p, s);
   if (cel_box_is_empty(&s->range)) return;
+  note(HAS_FOR_ALL, step_for_all(p, s));
   note(HAS_WAITED_FOR, s->placement == CEL_PLACE_SPLIT && step_waits(s));
   note_home(p, s);
   note_mappers(p, s);

@@ -440,6 +440,7 @@ static void generate_trees(program *p) {
 static void generate_steps(program *p) {
   cel_random r = {p->seed ^ 0x73746570};
   p->by_messages = !p->exchanges && cel_random_chance(&r, 40);
+  p->alike = cel_random_chance(&r, 70);
 }
 
 /* Collectives between devices, where they can be. */
@@ -630,7 +631,7 @@ static void print_step(const step *s) {
 }
 
 void program_print(const program *p) {
-  printf("  seed %llu: %d ranks, %d devices%s%s%s%s, horizons %d/%d/%d, small "
+  printf("  seed %llu: %d ranks, %d devices%s%s%s%s%s, horizons %d/%d/%d, small "
          "%llu, "
          "large %llu, interior %lld, joins %u, grain %llu, %d hosts, direct "
          "from %llu, "
@@ -638,6 +639,7 @@ void program_print(const program *p) {
          "collectives between %d devices up to %llu and %llu\n",
          (unsigned long long)p->seed, p->ranks, p->devices,
          p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
+         p->alike ? ", alike" : "",
          p->chains ? ", chains" : "",
          p->exchanges     ? ", collectives"
          : p->by_messages ? ", one step"

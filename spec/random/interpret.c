@@ -129,6 +129,7 @@ typedef struct holding {
   int buffer, rank;
   int64_t owned[MOST_RANKS];
   bool unclear;
+  bool for_all; /* what is written is so by all ranks */
 } holding;
 
 static int64_t at_point(const holding *h, const int64_t *point) {
@@ -144,7 +145,8 @@ static void own(void *context, const int64_t *point) {
   const holding *h = context;
   int64_t i = at_point(h, point);
   h->m->owner[h->buffer][i] = h->rank;
-  h->m->has[h->buffer][i] = 1u << h->rank;
+  h->m->has[h->buffer][i] =
+      h->for_all ? (1u << h->p->ranks) - 1 : 1u << h->rank;
 }
 
 static void count(void *context, const int64_t *point) {
@@ -171,7 +173,7 @@ static void each_held(holding *h, const step *s, const cel_box *chunk,
 }
 
 static void note_owners(const program *p, const step *s, memory *m) {
-  holding h = {.m = m, .p = p};
+  holding h = {.m = m, .p = p, .for_all = step_for_all(p, s)};
   cel_box chunk;
   /* Of no items, too: then who combines writes identities. */
   for (int k = 0; k < s->accesses; ++k)

@@ -298,7 +298,26 @@ bool step_placed(const step *s) {
   return s->placement == CEL_PLACE_ONCE && s->home.given && !s->home.unclear;
 }
 
+/* A kernel of one item over numbers alone is every rank's, where kernels give
+ * the same on all. */
+bool step_for_all(const program *p, const step *s) {
+  if (!p->alike || p->ranks == 1 || s->kind != STEP_GROUP ||
+      s->task != CEL_TASK_KERNEL || s->placement != CEL_PLACE_SPLIT ||
+      s->dims > 0 || !step_alike(s) || s->effects > 0 || s->rank_weights ||
+      s->device_weights)
+    return false;
+  for (int i = 0; i < s->accesses; ++i)
+    if (reduces(&s->access[i]) || s->access[i].rule->opaque ||
+        p->buffer[s->access[i].buffer].dims > 0)
+      return false;
+  return s->accesses > 0;
+}
+
 bool step_chunk(const program *p, const step *s, int k, cel_box *chunk) {
+  if (step_for_all(p, s)) {
+    *chunk = s->range;
+    return true;
+  }
   if (s->kind == STEP_FENCE) {
     *chunk = (cel_box){{k, 0, 0}, {k + 1, 1, 1}};
     return true;
@@ -441,6 +460,10 @@ static bool check_task(const check *c, holdings *h, const node *task,
   step combining = {.kind = STEP_GROUP, .number = s->number};
   if (task->combined > 0) s = combine_step(task, &combining);
   h->alike = task->alike;
+  if (task->combined == 0 && s->kind == STEP_GROUP &&
+      task->alike != step_for_all(c->program, s))
+    return say(c, "step %d is %severy rank's", s->number,
+               task->alike ? "" : "not ");
   for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
     if (!check_lacks(c, h, s, task->task, &from[h->rank])) return false;
   each_rank(h, s, cel_mode_consumes, gain);

@@ -199,6 +199,7 @@ typedef struct program {
   int hosts;          /* whose ranks exchange direct messages; 0: none; in one
                          process */
   bool exchanges;     /* what all exchange goes by collectives */
+  bool alike;         /* devices of all ranks are of one kind */
   bool by_messages;   /* or is one step, but of messages */
   int64_t count_most; /* of which wider ones are carried out otherwise; or 0 */
   int64_t tree_least; /* see command.h; or 0 */
@@ -360,9 +361,15 @@ void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size);
 
 /* Rank k's chunk of a step; false when it has none. */
 bool step_chunk(const program *p, const step *s, int k, cel_box *chunk);
+/* Whether each rank computes all of it. */
+bool step_for_all(const program *p, const step *s);
 /* Whether it has a home that the engine is told. */
 bool step_placed(const step *s);
 /* Whether a device's thread waits for it, should it be a kernel. */
+static inline bool step_alike(const step *s) {
+  return s->salt % 5 != 0;
+}
+
 static inline bool step_waits(const step *s) {
   return (s->salt & 12) == 0;
 }

@@ -136,6 +136,7 @@ static cel_work *make_kernel(const rank *r, const step *s) {
                          .hash = s->salt,
                          .marks = true,
                          .waits = step_waits(s),
+                         .alike = step_alike(s),
                          .objects = s->effects > 0 && (s->salt & 1) != 0},
                 .program = p,
                 .step = s};
@@ -522,6 +523,7 @@ void rank_start(rank *r, bool threads) {
                               .together_peers = p->together_peers,
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,
+                              .alike = p->alike,
                               .count_most = p->count_most,
                               .tree_least = p->tree_least,
                               .saw_fence = r->saw_fence};

@@ -64,11 +64,11 @@ static void saw_task(void *context, const cel_task *task) {
   n->lap = task->lap;
   if (task->kind == CEL_TASK_KERNEL || task->kind == CEL_TASK_HOST)
     n->step = r->step;
+  n->alike = task->placement == CEL_PLACE_ALL;
   if (task->accesses != 2 || buffer_of(task->access[0].buffer) >= 0) return;
   if (task->access[0].mode != CEL_MODE_READ) return;
   n->combined = buffer_of(task->access[1].buffer) + 1;
   n->onto = task->access[1].mode == CEL_MODE_READ_WRITE;
-  n->alike = task->placement == CEL_PLACE_ALL;
 }
 
 static void room_for_pieces(node *n, uint32_t pieces) {

@@ -11,6 +11,10 @@
  * Thread: main, before those below. */
 void cel_compile_prepare(void);
 
+/* Of this processor and its C library: where these are equal, kernels give the
+ * same bits. Thread: main. */
+uint64_t cel_compile_processor(void);
+
 /* Finds or compiles `assembled`, the whole text of `source`, and loads it; the
  * caller owns *out (dlclose). With `sample` it is checked, for samples:
  * sample.h. *was_there: nobody had to compile it. CEL_E_COMPILE, CEL_E_MISSING,

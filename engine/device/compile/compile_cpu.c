@@ -10,12 +10,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "device/compile/cache.h"
 #include "device/compile/leftover.h"
 #include "device/compile/process.h"
@@ -164,6 +166,12 @@ static void look_at_processor(void) {
 void cel_compile_prepare(void) {
   if (processor.half[0] == 0) look_at_processor();
   cel_cache_folder();
+}
+
+uint64_t cel_compile_processor(void) {
+  if (processor.half[0] == 0) look_at_processor();
+  const char *library = gnu_get_libc_version();
+  return cel_hash(library, strlen(library), processor.half[0]);
 }
 
 static cel_key base_key(const cel_source *source, const cel_text *assembled,

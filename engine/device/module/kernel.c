@@ -137,11 +137,27 @@ static cel_module *module_new(const cel_source *source) {
   return module;
 }
 
+/* NVRTC takes variables for the GPU's also without a word; items that count in
+ * one do so by atomic operations. */
+bool cel__has_effects(const char *text) {
+  static const char *const words[] = {"printf", "asm",         "include",
+                                      "atomic", "__managed__", NULL};
+  static const char device[] = "__device__";
+  for (int i = 0; words[i] != NULL; ++i)
+    if (strstr(text, words[i]) != NULL) return true;
+  while ((text = strstr(text, device)) != NULL) {
+    text += sizeof device - 1;
+    if (text[strcspn(text, "(;=[{")] != '(') return true;
+  }
+  return false;
+}
+
 static cel_status begin(cel_module *module, const cel_source *source,
                         cel_module **out) {
   cel_status status = scan(source, module);
   if (status == CEL_E_OK) {
     cel__module_keep(module, source);
+    module->effects = cel__has_effects(source->text);
     module->samples = cel__module_is_sampled(module);
     cel__module_start(module);
     *out = module;
@@ -316,6 +332,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .cuda = k->cuda[k->variant],
       .marks = module->marks,
       .waits = module->checked,
+      .alike = !module->effects,
       .values = copy,
       .values_size = k->values_size,
       .hash = size > 0 ? cel_hash(copy, size, k->hash) : k->hash,

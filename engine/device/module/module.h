@@ -102,9 +102,12 @@ struct cel_module {
   CUmodule loaded[CEL_DEVICES];
   bool checked; /* compiled with CELER_CHECK */
   bool marks;   /* compiled with CELER_MARK: for the processor alone */
+  bool effects; /* the user's text has any */
   cel__kept_source kept;
 };
 
+/* Whether what a text does may be seen beside what its accessors write. */
+bool cel__has_effects(const char *text);
 /* Counts params and views of a kernel whose `param` is set. */
 void cel__kernel_count(cel__kernel *kernel);
 

@@ -196,31 +196,14 @@ cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
   return CEL_E_OK;
 }
 
-/* Whether what a text does may be seen beside what its accessors write. NVRTC
- * takes variables for the GPU's also without a word; items that count in one do
- * so by atomic operations. */
-static bool has_effects(const char *text) {
-  static const char *const words[] = {"printf", "asm",         "include",
-                                      "atomic", "__managed__", NULL};
-  static const char device[] = "__device__";
-  for (int i = 0; words[i] != NULL; ++i)
-    if (strstr(text, words[i]) != NULL) return true;
-  while ((text = strstr(text, device)) != NULL) {
-    text += sizeof device - 1;
-    if (text[strcspn(text, "(;=[{")] != '(') return true;
-  }
-  return false;
-}
-
 /* Whether an item may be computed by the checked build, too, of which nothing
  * is kept: it reads nothing of what it writes. */
 static bool may_repeat(const cel_module *module, const cel__kernel *kernel) {
-  const cel_source *source = &module->kept.source;
   for (const cel_param *p = kernel->param; p->kind != 0; ++p)
     if (p->kind == CEL_PARAM_INOUT || p->kind == CEL_PARAM_REDUCER)
       return false;
-  return !has_effects(source->text) &&
-         (source->prelude == NULL || !has_effects(source->prelude));
+  const char *prelude = module->kept.source.prelude;
+  return !module->effects && (prelude == NULL || !cel__has_effects(prelude));
 }
 
 /* For samples. */
