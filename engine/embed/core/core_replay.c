@@ -88,6 +88,7 @@ static bool read_variables(lua_State *L, int index, int kept,
         (cel__plan_variable){.code = field_code(L, at),
                              .value = keep_value(L, at, kept, p),
                              .name = keep_field(L, at, "name", kept, p),
+                             .library = keep_field(L, at, "library", kept, p),
                              .owner = field_position(L, at, "owner"),
                              .same = field_position(L, at, "same"),
                              .index = (uint8_t)field_number(L, at, "index"),
@@ -313,6 +314,13 @@ static bool read_arguments(lua_State *L, int last, cel__given *g) {
 static void push_seen(lua_State *L, const cel__plan_variable *v, int map,
                       int base, int kept) {
   int owner = v->owner == 0 ? map : base + v->owner - 1;
+  if (v->library != 0) {
+    lua_rawgeti(L, kept, v->library);
+    lua_rawgeti(L, kept, v->name);
+    lua_rawget(L, -2);
+    lua_replace(L, -2);
+    return;
+  }
   if (v->name == 0) {
     if (lua_getupvalue(L, owner, v->index) == NULL) lua_pushnil(L);
     return;

@@ -30,7 +30,8 @@ enum {
 typedef struct cel__plan_variable {
   const void *code; /* of a function that is known by it; null: by its value */
   uint16_t value;   /* slot of what it was */
-  uint16_t name;    /* slot of the name of a global; 0: it is captured */
+  uint16_t name;    /* slot of a global's or a field's; 0: it is captured */
+  uint16_t library; /* slot of the table whose field it is; 0: it is a global */
   uint8_t owner;    /* position of the function that has it */
   uint8_t same;  /* position of what it must be equal to; or CEL__PLAN_NONE */
   uint8_t index; /* of what is captured */

@@ -3,6 +3,7 @@
 --- Two closures with equal keys differ in captured whole numbers at most. Whole
 --- numbers are kept apart because trace.lua makes parameters of them.
 local box = require "celer.box"
+local codes = require "celer.mapper.code"
 local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
 local symbol = require "celer.symbol"
@@ -13,7 +14,8 @@ local getupvalue, setupvalue, upvalueid = debug.getupvalue, debug.setupvalue, de
 local LIMIT = 2 ^ 53
 
 -- Values that are the same at every call, by name: the standard library but
--- what reads the world, and our own functions.
+-- what reads the world or looks past what can be followed, and our own functions. Tables
+-- among them are so but for their fields, which a user may replace.
 local known = {}
 
 local function know(name, value)
@@ -33,8 +35,8 @@ for _, name in ipairs({ "math", "string", "table", "bit" }) do
   know_all(name, _G[name] or require(name))
 end
 known[math.random], known[math.randomseed] = nil, nil
-for name in ([[assert error getmetatable ipairs next pairs pcall rawequal rawget
-rawset require select setmetatable tonumber tostring type unpack]]):gmatch("%S+") do
+for name in ([[assert error ipairs next pairs pcall rawequal select setmetatable tonumber
+tostring type unpack]]):gmatch("%S+") do
   know(name, _G[name])
 end
 know_all("celer.box", box)
@@ -115,12 +117,39 @@ local function visit_upvalue(self, at, i, name, value)
   parts[#parts + 1] = key or "v"
 end
 
+-- Whether it is a table of functions that are known.
+local function is_library(value) return type(value) == "table" and M.known(value) ~= nil end
+
+local function look_up(t, key) return t[key] end
+
+-- Fields of libraries that a function takes: each is part of the key.
+local function visit_fields(self, f)
+  codes.each_outside(f, function(library, name)
+    if not is_library(library) then return end
+    if name == nil then
+      self.volatile = self.volatile or ("it uses %s in another way than by its fields")
+        :format(M.known(library))
+      return
+    end
+    pcall(look_up, library, name) -- celer loads what was not used yet
+    local value = rawget(library, name)
+    local key = type(value) ~= "function" and value_key(self, value) or M.known(value)
+    if not key then
+      self.volatile = self.volatile or ("it reads %s.%s, which is not celer's own"):format(
+        M.known(library), tostring(name))
+    end
+    self.fields[#self.fields + 1] = { owner = library, name = name, value = value }
+    self.parts[#self.parts + 1] = ("%s.%s=%s"):format(M.known(library), tostring(name), key or "v")
+  end)
+end
+
 function visit(self, f)
   local functions, parts = self.functions, self.parts
   local at = self.count + 1
   self.count = at
   functions[at], self.seen[f] = f, at
   parts[#parts + 1] = M.fingerprint(f)
+  visit_fields(self, f)
   for i = 1, 255 do
     local name, value = getupvalue(f, i)
     if not name then return end
@@ -143,6 +172,7 @@ local weak = { __mode = "v" }
 ---@field functions function[]  itself, then what it calls; held weakly
 ---@field cells table[]  what it captured; `also`: where else
 ---@field numbers table[]  those that are whole numbers
+---@field fields {owner: table, name: any, value: any}[]  that it takes of libraries
 ---@field volatile string?  why it may change unseen
 
 --- Reads a function and the functions that it captured. The result does not
@@ -151,7 +181,7 @@ local weak = { __mode = "v" }
 ---@return celer.closure
 function M.read(f)
   local self = { functions = setmetatable({}, weak), count = 0, cells = {}, numbers = {},
-    parts = {}, seen = {}, ids = {} }
+    fields = {}, parts = {}, seen = {}, ids = {} }
   visit(self, f)
   self.key = table.concat(self.parts, "\1")
   self.parts, self.seen, self.ids = nil, nil, nil
@@ -171,6 +201,9 @@ end
 --- Whether the closure still is what was read, up to its whole numbers.
 function M.is_fresh(self)
   local functions, cells = self.functions, self.cells
+  for _, field in ipairs(self.fields) do
+    if not rawequal(rawget(field.owner, field.name), field.value) then return false end
+  end
   for k = 1, #cells do
     local cell = cells[k]
     local f = functions[cell.at]

@@ -26,7 +26,8 @@ local by_code, extents = {}, 0
 ---@class celer.seen_variable
 ---@field owner integer  position of the function that has it
 ---@field index? integer  of what is captured; nil: a global
----@field name? any  of the global
+---@field name? any  of the global, or of the library's field
+---@field library? table
 ---@field value any
 ---@field param? integer  which parameter it is, if it is one
 ---@field same? integer  position whose value it must be: of what two functions share
@@ -47,6 +48,7 @@ local function has_code(f, code)
 end
 
 local function now_of(owner, v)
+  if v.library then return rawget(v.library, v.name) end
   if not v.index then return getfenv(owner)[v.name] end
   return (select(2, getupvalue(owner, v.index)))
 end
@@ -162,6 +164,9 @@ local function variables_of(f, read, variant)
     for _, place in ipairs(cell.also) do
       out[#out + 1] = { owner = functions[place.at], index = place.i, same = cells[cell] }
     end
+  end
+  for _, field in ipairs(read.fields) do
+    out[#out + 1] = { owner = 0, library = field.owner, name = field.name, value = field.value }
   end
   for _, g in ipairs(variant.globals) do
     out[#out + 1] = { owner = functions[g.at] or 0, name = g.name, value = g.value }

@@ -7,10 +7,10 @@
 --- has no such place: then its rule holds for all numbers that it may capture and under
 --- all index spaces, without asking it again.
 ---
---- Instructions are known by a sample of code that is straight, whatever numbers this
---- LuaJIT gives them; whatever is not in there is not straight.
-local util = require "jit.util"
+--- Instructions are known by a sample of code that is straight; whatever is not in there is
+--- not straight.
 local closure = require "celer.mapper.closure"
+local code = require "celer.mapper.code"
 
 local M = {}
 
@@ -74,18 +74,7 @@ end, function(cg)
   cg(by())
 end, function(cg, x) cg:read(x) end]]
 
---- Calls f for each instruction of a function but its header, until that gives false.
----@param code function|userdata  or what jit.util calls a proto
----@param f fun(op: integer, word: integer): boolean?
----@return boolean  whether it gave true for all
-function M.each_instruction(code, f)
-  for at = 1, math.huge do
-    local word = util.funcbc(code, at)
-    if not word then return true end
-    if not f(bit.band(word, 0xff), word) then return false end
-  end
-end
-local each_instruction = M.each_instruction
+local each_instruction = code.each_instruction
 
 local function learn(into, ...)
   for i = 1, select("#", ...) do
@@ -99,14 +88,7 @@ local function load_sample(text) return assert(loadstring(text, "=celer/straight
 local known = learn({}, load_sample(sample))
 local declares = learn(learn({}, load_sample(sample)), load_sample(declaring))
 
-local up = { x = 1 }
-local ops = {}
-each_instruction(function() return up.x end, function(op) ops[#ops + 1] = op; return true end)
---- Two instructions, as this LuaJIT numbers them.
-M.UGET, M.TGETS = ops[1], ops[2]
-for op in pairs(learn({}, function() return g end)) do -- luacheck: globals g
-  if op ~= ops[#ops] then declares[op] = nil end
-end
+declares[code.op.GGET] = nil
 
 local function is_known(op) return known[op] end
 

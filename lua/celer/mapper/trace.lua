@@ -14,6 +14,7 @@
 local asked = require "celer.mapper.asked"
 local box = require "celer.box"
 local closure = require "celer.mapper.closure"
+local codes = require "celer.mapper.code"
 local confirm = require "celer.mapper.confirm"
 local symbol = require "celer.symbol"
 
@@ -245,6 +246,16 @@ local function globals_of(seen)
   return constants, volatile
 end
 
+-- Adds all globals that the functions name: a trace that was refused has not met all.
+local function add_globals(read, seen)
+  for at = 1, read.count do
+    local f = read.functions[at]
+    codes.each_outside(f, function(_, _, name)
+      if name ~= nil then seen[#seen + 1] = { at = at, name = name, value = getfenv(f)[name] } end
+    end)
+  end
+end
+
 ---@class celer.variant
 ---@field rule celer.rule
 ---@field params integer[]  which numbers are parameters
@@ -254,6 +265,7 @@ end
 -- The variant of a mapper that its present numbers and globals select.
 local function compile(read, f, range, extent)
   local desc, reason, seen, chosen = choose(read, f, range, extent)
+  if not desc then add_globals(read, seen) end
   local globals, volatile = globals_of(seen)
   local rule = { desc = desc, opaque = not desc, reason = reason,
     volatile = read.volatile or volatile }

@@ -20,9 +20,9 @@
 --- fields of celer and math alone.
 ---
 --- Whatever else a function does, it is refused, and q:group runs it at each call.
-local util = require "jit.util"
 local buffers = require "celer.data.buffer"
 local closure = require "celer.mapper.closure"
+local codes = require "celer.mapper.code"
 local kernels = require "celer.kernel.kernel"
 local placements = require "celer.submit.placement"
 local straight = require "celer.mapper.straight"
@@ -31,7 +31,7 @@ local weighing = require "celer.submit.weights"
 local M = {}
 
 local LONGEST = 3 -- numbers of a table that may be captured, such as a range
-local band, rshift = bit.band, bit.rshift
+local op, decode, sources = codes.op, codes.decode, codes.sources
 
 M.Refusal = {}
 
@@ -40,90 +40,12 @@ M.Refusal = {}
 function M.refuse(reason) error(setmetatable({ reason = reason }, M.Refusal), 0) end
 local refuse = M.refuse
 
--- ---- instructions --------------------------------------------------------------
-
--- Instruction n of a function, and how it uses its operands, as this LuaJIT has them.
-local function nth(f, n)
-  local word, mode = util.funcbc(f, n)
-  return band(word, 0xff), mode
-end
-
-local t = {}
-local op = {
-  UGET = nth(function() return t end, 1),
-  TGETS = nth(function() return t.x end, 2),
-  TGETB = nth(function() return t[1] end, 2),
-  TSETS = nth(function(a) a.x = 1 end, 2),
-  TSETB = nth(function(a) a[1] = 1 end, 2),
-  TSETM = nth(function(a) return { a() } end, 4),
-  TNEW = nth(function() return {} end, 1),
-  TDUP = nth(function() return { 1 } end, 1),
-  FNEW = nth(function() return function() end end, 1),
-}
-local MOV, moving = nth(function(a) local b = a; return b end, 1)
-local CALL, calling = nth(function(a) a() end, 2)
-local JMP, jumping = nth(function(a) if a then a() end end, 2)
-local calls = {
-  [CALL] = true,
-  [nth(function(a) return a() end, 2)] = true,
-  [nth(function(a, b) a(b()) end, 4)] = true,
-  [nth(function(a, b) return a(b()) end, 4)] = true,
-}
--- What a mode says: the first operand is written; all from it on may be; the last is a jump.
-local WRITES, WRITES_FROM = band(moving, 7), band(calling, 7)
-local JUMPS = band(jumping, 15 * 128)
-assert(JMP ~= MOV and WRITES ~= WRITES_FROM and JUMPS ~= band(moving, 15 * 128))
-
----@class celer.instruction
----@field op integer
----@field a integer  and b, c, d: operands
----@field jump integer?  where to
-
----@return celer.instruction[]
-local function decode(code)
-  local list = {}
-  for at = 1, math.huge do
-    local word, mode = util.funcbc(code, at)
-    if not word then return list end
-    local d = rshift(word, 16)
-    list[at] = { op = band(word, 0xff), a = band(rshift(word, 8), 0xff), b = rshift(word, 24),
-      c = band(d, 0xff), d = d, writes = band(mode, 7),
-      jump = band(mode, 15 * 128) == JUMPS and at + 1 + d - 0x8000 or nil }
-  end
-end
-
--- By instruction that is jumped to: the first one from which it is; 0 where one leads back.
-local function sources(list)
-  local out = {}
-  for at, one in ipairs(list) do
-    local to = one.jump
-    if to then out[to] = math.min(out[to] or math.huge, at < to and at or 0) end
-  end
-  return out
-end
-
--- The name by which an instruction looks something up.
-local function key_of(code, one)
-  return one.op == op.TGETS and util.funck(code, -one.c - 1) or one.c
-end
-
--- Whether all that becomes of what an instruction looked up is that the next one looks into it.
-local function is_looked_into(list, from, at)
-  local one, next_one = list[at], list[at + 1]
-  return (next_one.op == op.TGETS or next_one.op == op.TGETB) and next_one.b == one.a
-    and next_one.a == one.a and not from[at + 1]
-end
-
 -- Raises unless a function, and those that are written in it, do what can be followed.
 local function check_code(code)
-  if not straight.each_instruction(code, straight.declares) then
+  if not codes.each_instruction(code, straight.declares) then
     refuse "it does more than to declare: it reads globals, looks something up or loops"
   end
-  for k = 1, math.huge do
-    local constant = util.funck(code, -k)
-    if constant == nil then return end
-    if type(constant) == "proto" then check_code(constant) end
-  end
+  for _, inner in ipairs(codes.inner(code)) do check_code(inner) end
 end
 
 -- ---- what is captured ------------------------------------------------------------
@@ -250,17 +172,17 @@ looks[op.TGETS] = function(self, body, one, at)
   if type(base.value) ~= "table" then
     refuse "it looks into something that is not a captured table: an argument, or a result"
   end
-  local value = self:field(base.value, key_of(body.code, one),
-    is_looked_into(body.list, body.from, at))
+  local value = self:field(base.value, codes.key_of(body.code, one),
+    codes.is_looked_into(body.list, body.from, at))
   return { read = true, value = value }
 end
 looks[op.TGETB] = looks[op.TGETS]
 
 looks[op.TNEW] = function() return { own = true } end
 looks[op.TDUP] = looks[op.TNEW]
-looks[op.FNEW] = function(_, body, one) return { code = util.funck(body.code, -one.d - 1) } end
+looks[op.FNEW] = function(_, body, one) return { code = codes.constant_of(body.code, one) } end
 
-looks[MOV] = function(_, body, one)
+looks[op.MOV] = function(_, body, one)
   local kind, out = body.kinds[one.d], {}
   if one.d == body.group then return nil end
   for key, value in pairs(kind or out) do out[key] = value end
@@ -284,12 +206,12 @@ local function call(self, body, one)
   end
   self:body(code)
 end
-for code in pairs(calls) do looks[code] = call end
+for _, name in ipairs { "CALL", "CALLT", "CALLM", "CALLMT" } do looks[op[name]] = call end
 
 -- The register that holds the command group, as long as nothing is put there.
 local function group_in(list)
   for _, one in ipairs(list) do
-    if one.a == 0 and (one.writes == WRITES or one.writes == WRITES_FROM) then return nil end
+    if one.a == 0 and (one.writes or one.writes_from) then return nil end
   end
   return 0
 end
@@ -314,10 +236,10 @@ function Reads:body(code, is_group)
   for at, one in ipairs(list) do
     if body.from[at] then forget(kinds, body.from[at]) end
     local kind = looks[one.op] and looks[one.op](self, body, one, at)
-    if one.writes == WRITES then
+    if one.writes then
       if kind then kind.at = at end
       kinds[one.a] = kind
-    elseif one.writes == WRITES_FROM then
+    elseif one.writes_from then
       for register in pairs(kinds) do
         if register >= one.a then kinds[register] = nil end
       end
@@ -328,10 +250,10 @@ end
 -- A field of a module that a callback looks up.
 function Reads:module_field(f, list, from, at, module)
   local next_one = list[at + 1]
-  if next_one.op ~= op.TGETS or not is_looked_into(list, from, at) then
+  if next_one.op ~= op.TGETS or not codes.is_looked_into(list, from, at) then
     refuse "it uses celer or math otherwise than by their fields"
   end
-  local value = self:field(module, key_of(f, next_one))
+  local value = self:field(module, codes.key_of(f, next_one))
   if type(value) == "table" then refuse "a mapper looks into a table" end
   if type(value) == "function" then self:callback(value) end
 end

@@ -166,9 +166,9 @@ end
 
 -- Fields of celer, of math and of the kernel, and functions of these that are replaced.
 function forms.libraries()
-  local math = math
+  local math = rawget(_G, "math")
   return function(cg, from, to)
-    local value = math.kept_n
+    local value = math.given_n
     if celer.adds then value = celer.adds(value) end
     cg:parallel_for(celer.box({ celer.lo }, { kernel.hi }), kernel,
       cg:read(from, celer.around(math.reach_of(celer.reach))), cg:read_write(to), celer.reach,
@@ -176,7 +176,7 @@ function forms.libraries()
   end, function(s)
     local adds = s.luck[1] < 30
     celer.lo, celer.reach, celer.adds = s.lo, s.reach, adds and function(n) return n + 1 end
-    math.kept_n, kernel.hi = s.given_n, s.hi
+    math.given_n, kernel.hi = s.given_n, s.hi
     s.n = adds and s.given_n + 1 or s.given_n
     if s.luck[2] < 30 or not rawget(celer, "around") then
       celer.around = s.luck[3] < 50 and celer.neighborhood or function() return celer.all end
@@ -185,30 +185,45 @@ function forms.libraries()
   end, function(s) return s.from, s.to end
 end
 
--- Arguments and variables that are only tested, which may be false or nil.
+-- Arguments that are only tested, which may be false or nil.
 function forms.tested()
-  local flag, hi, n = false, 0, 0
+  local hi, n = 0, 0
   return function(cg, from, to, extra, more)
     local value, range = n, { hi }
     if extra then value = 1 end
-    if flag == nil then value = 2 elseif flag == false then value = 3 end
     if not more then range = { 12 } end
     cg:parallel_for(range, kernel, cg:read(from, celer.all), cg:read_write(to), 0, value)
   end, function(s)
     s.lo, s.reach, n, hi = 0, 0, s.given_n, s.luck[4] < 50 and 24 or 16
-    s.hi, s.n, flag = hi, n, true
-    if s.luck[1] < 70 then s.extra, s.n = 7, 1 elseif s.luck[1] < 85 then s.extra = false end
-    if s.luck[2] < 70 then s.more = 0 else s.hi, s.more = 12, s.luck[2] < 85 and nil end
-    if s.luck[3] < 15 then flag, s.n = nil, 2 elseif s.luck[3] < 30 then flag, s.n = false, 3 end
+    s.hi, s.n = hi, n
+    if s.luck[1] < 80 then s.extra, s.n = 7, 1 elseif s.luck[1] < 90 then s.extra = false end
+    if s.luck[2] < 90 then s.more = 0 else s.hi = 12 end
+    if s.luck[2] > 95 then s.more = false end
   end, function(s) return s.from, s.to, s.extra, s.more end
+end
+
+-- Variables that are only tested.
+function forms.flags()
+  local flag, other, from, to
+  return function(cg)
+    local value, range = 1, { 24 }
+    if flag == nil then value = 2 elseif flag == false then value = 3 end
+    if other then range = { 12 } end
+    cg:parallel_for(range, kernel, cg:read(from, celer.all), cg:read_write(to), 0, value)
+  end, function(s)
+    s.lo, s.hi, s.reach, from, to = 0, 24, 0, s.from, s.to
+    flag, other, s.n = true, false, 1
+    if s.luck[1] < 33 then flag, s.n = nil, 2 elseif s.luck[1] < 66 then flag, s.n = false, 3 end
+    if s.luck[2] < 33 then other = nil elseif s.luck[2] > 66 then other, s.hi = 0, 12 end
+  end, function() end
 end
 
 -- A function that counts how often it is run.
 function forms.counter()
   local hi = 0
   return function(cg, from, to, n)
-    local count = to
-    count.runs = count.runs + 1
+    local counted = to
+    counted.runs = counted.runs + 1
     cg:parallel_for({ hi }, kernel, cg:read(from, celer.all), cg:read_write(to), 0, n)
   end, function(s)
     s.to.runs = rawget(s.to, "runs") or 0
@@ -231,7 +246,7 @@ function forms.captured_counter()
 end
 
 local names = { "arguments", "captured", "helper", "maker", "outer", "state", "sum", "special",
-  "fields", "libraries", "tested", "counter", "captured_counter" }
+  "fields", "libraries", "tested", "flags", "counter", "captured_counter" }
 
 -- ---- programs ----------------------------------------------------------------
 
