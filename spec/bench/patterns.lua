@@ -38,12 +38,16 @@ local k = celer.kernel [[
   kernel void look(item<1> it, in<float, 1> from) {}
 ]]
 
+-- Buffers that Lua's collector frees at some time are tasks, which are counted: none is.
+local kept = {}
+
 -- Two buffers of so many floats, and the part of an item.
 local function row_of(bytes)
   local n = math.floor(bytes / 4)
   local part = math.floor(n / ITEMS)
   local from = celer.buffer("float", { n }, { name = "from", init = zero })
   local to = celer.buffer("float", { n }, { name = "to", init = zero })
+  kept[#kept + 1] = { from, to }
   return from, to, function(chunk)
     return celer.box({ chunk.min[0] * part }, { chunk.max[0] * part })
   end
@@ -125,6 +129,7 @@ function programs.all_to_all(bytes)
   local n = math.floor(math.sqrt(bytes / 4))
   local from = celer.buffer("float", { n, n }, { name = "from", init = zero })
   local to = celer.buffer("float", { n, n }, { name = "to", init = zero })
+  kept[#kept + 1] = { from, to }
   local function rows(chunk) return celer.box({ chunk.min[0], 0 }, { chunk.max[0], n }) end
   local function columns(chunk) return celer.box({ 0, chunk.min[0] }, { n, chunk.max[0] }) end
   return function()

@@ -7,6 +7,7 @@
 #include "embed/choice.h"
 #include "embed/core/core.h"
 #include "embed/core/core_kernel.h"
+#include "embed/core/core_recall.h"
 #include "embed/core/core_submit.h"
 #include "rule/eval.h"
 
@@ -57,6 +58,12 @@ const cel_fact cel_facts[] = {
     {"limit", "entries", CEL__ENTRIES},
     {"limit", "plan_accesses", CEL__PLAN_ACCESSES},
     {"limit", "plan_arguments", CEL__PLAN_ARGUMENTS},
+    {"limit", "recall_checks", CEL__RECALL_CHECKS},
+    {"recall", "own", CEL__RECALL_OWN},
+    {"recall", "variable", CEL__RECALL_VARIABLE},
+    {"recall", "field", CEL__RECALL_FIELD},
+    {"recall", "inherited", CEL__RECALL_INHERITED},
+    {"recall", "keys", CEL__RECALL_KEYS},
     {"limit", "rule_boxes", CEL_RULE_BOXES},
     {"limit", "rule_params", CEL_RULE_PARAMS},
     {"limit", "rule_words", CEL_RULE_WORDS},

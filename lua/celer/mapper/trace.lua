@@ -77,11 +77,11 @@ end
 
 -- ---- tracing ----------------------------------------------------------------
 
--- Calls fn(...) without the JIT: it would take a captured variable for the constant
+--- Calls fn(...) without the JIT: it would take a captured variable for the constant
 -- that it was when the code was compiled, and we are about to change it. All that
 -- was compiled goes, as such code need not belong to the mapper: what begins in a
 -- function that the mapper calls may lead back into the mapper.
-local function interpreted(fn, ...)
+function M.interpreted(fn, ...)
   local on = jit.status()
   jit.flush()
   jit.off()
@@ -408,7 +408,7 @@ function M.rule(f, range, extent, by_rank)
     end
   end
   M.traces = M.traces + 1
-  local variant = interpreted(compile, read, f, range, extent)
+  local variant = M.interpreted(compile, read, f, range, extent)
   if not variant.rule.volatile then remember(variants, variant) end
   return variant.rule, params_of(variant, read), read, variant
 end

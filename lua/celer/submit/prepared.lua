@@ -19,6 +19,7 @@ local place = require "celer.place"
 local reads = require "celer.submit.reads"
 local settings = require "celer.settings"
 local structs = require "celer.structs"
+local trace = require "celer.mapper.trace"
 
 local M = {}
 
@@ -108,13 +109,11 @@ end
 
 function Recorded.__newindex() refuse "it sets a field of its command group" end
 
--- What f does with n arguments; raises.
-local function record(f, n)
+-- What f does with these arguments behind cg; raises.
+local function record(f, ...)
   local self = { declared = {}, more = {}, range = false, kernel = false, n = 0,
     given = false, file = false, line = 0 }
-  local tokens = {}
-  for i = 1, n do tokens[i] = token_t(i) end
-  f(setmetatable({ [INSIDE] = self }, Recorded), unpack(tokens, 1, n))
+  f(setmetatable({ [INSIDE] = self }, Recorded), ...)
   local info = debug.getinfo(f, "S")
   if not self.kernel then refuse "it has no kernel" end
   if self.line < info.linedefined or self.line > info.lastlinedefined then
@@ -294,22 +293,60 @@ local function kinds_of(arguments)
   return kinds
 end
 
-local function prepare(f, hints, arguments)
-  local read = reads.of(f)
-  local recorded = record(f, arguments.n)
+-- What f comes to: what the core submits, with all that is known of it. `given` has the
+-- numbers of variables that are arguments; ... are tokens, where f takes arguments.
+local function come_to(f, hints, arguments, given, ...)
+  local read = reads.of(f, given)
+  local recorded = record(f, ...)
   follow_callbacks(read, recorded)
   read:field(recorded.kernel, "name")
   if #read > MOST_READS then refuse "it reads too much" end
-  local group, given, how = build(recorded, hints, arguments)
+  local group, passed, how = build(recorded, hints, arguments)
   how.reads, how.kinds = read, kinds_of(arguments)
   how.file, how.line = recorded.file, recorded.line
   group.prepared = how
   local made = groups.prepare(group, recorded.range, recorded.kernel,
-    unpack(given, 1, recorded.n))
+    unpack(passed, 1, recorded.n))
   if made == nil then
     refuse "its kernel, range or mappers are none that celer submits the short way"
   end
-  return made and { call = caller(f, how, made), made = made }
+  how.made = made
+  return how
+end
+
+local function tokens_of(n)
+  local tokens = {}
+  for i = 1, n do tokens[i] = token_t(i) end
+  return tokens
+end
+
+local function prepare(f, hints, arguments)
+  local how = come_to(f, hints, arguments, {}, unpack(tokens_of(arguments.n), 1, arguments.n))
+  return how.made and { call = caller(f, how, how.made), made = how.made }
+end
+
+-- The same while variables of f hold tokens.
+local function with_tokens(f, hints, variables)
+  local arguments, tokens, given = { n = #variables }, tokens_of(#variables), {}
+  for k, i in ipairs(variables) do
+    arguments[k], given[i] = select(2, debug.getupvalue(f, i)), true
+    debug.setupvalue(f, i, tokens[k])
+  end
+  local ok, how = pcall(come_to, f, hints, arguments, given)
+  for k, i in ipairs(variables) do debug.setupvalue(f, i, arguments[k]) end
+  if not ok then error(how, 0) end
+  return how
+end
+
+--- What a function comes to that takes no arguments, where these of its variables are like
+--- arguments; raises.
+---@param f fun(cg: celer.command_group)
+---@param hints table|false  of the queue
+---@param variables integer[]
+---@return table how  `made`: false where places have their callers
+function M.come_to(f, hints, variables)
+  if #variables == 0 then return come_to(f, hints, { n = 0 }, {}) end
+  return trace.interpreted(with_tokens, f, hints, variables)
 end
 
 ---@class celer.prepared

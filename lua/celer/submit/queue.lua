@@ -7,6 +7,7 @@ local kernels = require "celer.kernel.kernel"
 local objects = require "celer.data.object"
 local place = require "celer.place"
 local prepared = require "celer.submit.prepared"
+local recalled = require "celer.submit.recalled"
 local settings = require "celer.settings"
 local snapshot = require "celer.data.snapshot"
 local each = require("celer.tables").each
@@ -65,12 +66,18 @@ function M.check_outside(call)
   if in_submit and is_submitting() then refuse_inside(call) end
 end
 
---- Submits one command group: f declares accesses and work on it.
+--- Submits one command group: f declares accesses and work on it. In a loop f is not run
+--- again where that cannot make a difference (recalled.lua).
 ---@param f fun(cg: celer.command_group)
 function Queue:submit(f)
   if in_submit or getmetatable(self) ~= Queue or self.drained then usable(self, "q:submit") end
   if type(f) ~= "function" then
     fail("q:submit takes a function of the command group, not %s", words.a(f))
+  end
+  local submitted = recalled.submit(f, self.hints)
+  if submitted then
+    if after_each then after_each() end
+    return
   end
   local group = new_group(self.hints)
   if settings.check_nan then group.watched = true end
@@ -78,6 +85,7 @@ function Queue:submit(f)
   f(group)
   in_submit = false
   close_group(group)
+  if submitted == nil then recalled.note(f, self.hints) end
   if after_each then after_each() end
 end
 
@@ -99,7 +107,7 @@ end
 --- Gives a function that submits a command group each time it is called, with its own
 --- arguments for f behind cg: `step(u, v, 3)` does what `q:submit(function(cg) f(cg, u, v, 3)
 --- end)` does. Where f only declares a kernel, from buffers and numbers, celer does not run
---- it again but submits what it came to; then a call costs a quarter of that.
+--- it again but submits what it came to; then a call costs half of that or less.
 ---@param f fun(cg: celer.command_group, ...: any)
 ---@return fun(...: any) step
 function Queue:group(f)
@@ -197,6 +205,7 @@ local the_queue
 function M.new()
   if not the_queue or the_queue.drained then
     the_queue = setmetatable({ hints = false, drained = false }, Queue)
+    recalled.forget()
   end
   return the_queue
 end

@@ -1,10 +1,12 @@
 --- reads.lua -- what a command group's function reads of what may change.
 ---
---- prepared.lua does not run a function again while all that it reads is what it was.
---- That is sound if all reads are known before the function runs:
+--- prepared.lua and recalled.lua do not run a function again while all that it reads is what
+--- it was. That is sound if all reads are known before the function runs:
 ---
 --- 1. Variables that the function captured, and functions among them: all are compared,
----    also those that are only tested.
+---    also those that are only tested. Arguments are not read: the function runs with tokens
+---    in their place (prepared.lua), which raise where anything but their being there counts.
+---    So do variables of its own that take the place of arguments (recalled.lua).
 --- 2. Fields. The function reads them by constant names, out of tables that it captured,
 ---    out of fields of these, or out of tables that it made itself. Each such field is
 ---    compared: of celer and math, too, as a user may replace their functions. A table
@@ -19,7 +21,10 @@
 --- look into these and call their methods. But of tables that they captured they may use
 --- fields of celer and math alone.
 ---
---- Whatever else a function does, it is refused, and q:group runs it at each call.
+--- Values are compared as objects, numbers also by the sign of a zero; a collected object is
+--- equal to nothing. So the function would take the same course, and come to the same.
+---
+--- Whatever else a function does, it is refused, and run each time.
 local buffers = require "celer.data.buffer"
 local closure = require "celer.mapper.closure"
 local codes = require "celer.mapper.code"
@@ -118,8 +123,10 @@ function Reads:captured(f)
   for i = 1, 255 do
     local name, value = debug.getupvalue(f, i)
     if not name then return end
-    self:note(f, i, value, "variable")
-    self:value(name, value)
+    if not (f == self.f and self.given[i]) then
+      self:note(f, i, value, "variable")
+      self:value(name, value)
+    end
   end
 end
 
@@ -159,8 +166,9 @@ local looks = {} -- by operation, what it leaves in its register
 local plain = { ["nil"] = true, boolean = true, number = true }
 local function is_plain(kind) return kind.read and plain[type(kind.value)] end
 
-looks[op.UGET] = function(_, body, one)
+looks[op.UGET] = function(self, body, one)
   if type(body.code) ~= "function" then return nil end
+  if body.code == self.f and self.given[one.d + 1] then return nil end
   local _, value = debug.getupvalue(body.code, one.d + 1)
   return { read = true, value = value }
 end
@@ -287,9 +295,11 @@ end
 --- All that a command group's function reads; raises where that cannot be told. Callbacks
 --- are followed by themselves, when they are there.
 ---@param f function
+---@param given table<integer, boolean>  numbers of its variables that are like arguments
 ---@return celer.reads
-function M.of(f)
-  local self = setmetatable({ seen = {}, fields = {}, bodies = {}, callbacks = {} }, Reads)
+function M.of(f, given)
+  local self = setmetatable({ f = f, given = given, seen = {}, fields = {}, bodies = {},
+    callbacks = {} }, Reads)
   self:captured(f)
   self:body(f, true)
   return self

@@ -6,12 +6,14 @@
 --- closures of one form. What changes from step to step are buffers, numbers that are
 --- captured or passed, the range and helpers; each form has its own way to take them. Some
 --- read fields of buffers, kernels and libraries, which change between steps, or functions
---- that are replaced. One side submits by q:submit, the other by a function of q:group; both
---- hold what the tables hold. Says at the end how often what occurred; or the seed that
---- fails, and its steps.
+--- that are replaced. One side submits by q:submit, with every function run; one by a function
+--- of q:group; one by q:submit as it is, of forms without arguments also with closures made
+--- anew. All hold what the tables hold. Says at the end how often what occurred; or the seed
+--- that fails, and its steps.
 local celer = require "celer"
 local dice = require "chance"
 local groups = require "celer.submit.prepared"
+local recalled = require "celer.submit.recalled"
 local rules = require "celer.mapper.rules"
 local q = celer.queue()
 
@@ -30,6 +32,12 @@ function groups.submit(...)
   if is_prepared then note "prepared" end
   return is_prepared
 end
+local by_code = recalled.submit
+function recalled.submit(...)
+  local is_known = by_code(...)
+  if is_known then note "recalled" end
+  return is_known
+end
 local bind = rules.bind
 function rules.bind(...) note "long way"; return bind(...) end
 
@@ -46,7 +54,7 @@ local kernel = celer.kernel [[
 
 -- Each gives a function of a command group, one that sets what it captures, and one that
 -- gives its arguments. A step `s` has from, to, reach, n, lo and hi, and `luck`: numbers below
--- 100 for what a form chooses itself. Both sides set the same, one after the other.
+-- 100 for what a form chooses itself. All sides set the same, one after the other.
 local forms = {}
 
 function forms.arguments()
@@ -218,6 +226,37 @@ function forms.flags()
   end, function() end
 end
 
+-- Variables that are passed on, as a loop has them.
+function forms.passed()
+  local from, to, reach, n = nil, nil, 0, 0
+  return function(cg)
+    local r = cg:read(from, celer.neighborhood(9))
+    cg:parallel_for({ 24 }, kernel, r, cg:read_write(to), reach, n)
+  end, function(s)
+    s.lo, s.hi, from, to, reach, n = 0, 24, s.from, s.to, s.reach, s.n
+  end, function() end
+end
+
+-- The same, which may be no numbers, and of which a helper and a mapper know.
+function forms.shared()
+  local from, to, reach, n, more = nil, nil, 0, 0, 0
+  local function by() return more end
+  local function near(chunk) return chunk:grow(reach) end
+  return function(cg)
+    local value = 5
+    if n then value = n end
+    local extra = by()
+    if extra then value = extra end
+    cg:parallel_for({ 24 }, kernel, cg:read(from, near), cg:read_write(to), reach, value)
+  end, function(s)
+    s.lo, s.hi, from, to, reach = 0, 24, s.from, s.to, s.luck[3] < 50 and 1 or s.reach
+    n, more, s.n, s.reach = s.given_n, false, s.given_n, reach
+    if s.luck[1] < 10 then n, s.n = nil, 5 elseif s.luck[1] < 20 then n, s.n = false, 5 end
+    if s.luck[2] < 10 then more, s.n = s.luck[4], s.luck[4] end
+    if s.luck[2] > 90 then more = nil end
+  end, function() end
+end
+
 -- A function that counts how often it is run.
 function forms.counter()
   local hi = 0
@@ -246,11 +285,13 @@ function forms.captured_counter()
 end
 
 local names = { "arguments", "captured", "helper", "maker", "outer", "state", "sum", "special",
-  "fields", "libraries", "tested", "flags", "counter", "captured_counter" }
+  "fields", "libraries", "tested", "flags", "passed", "shared", "counter", "captured_counter" }
+local nullary = { captured = true, state = true, fields = true, flags = true, passed = true,
+  shared = true, captured_counter = true }
 
 -- ---- programs ----------------------------------------------------------------
 
-local program -- two sides of buffers, what they hold, and what submits
+local program -- three sides of buffers, what they hold, and what submits
 
 local function fresh(i)
   local salt = random(1000)
@@ -264,12 +305,44 @@ end
 -- The loop's functions, for each side of its own.
 local function fresh_loop(name)
   local loop = { name = name }
-  for i = 1, 2 do
+  for i = 1, 3 do
     local f, set, arguments = forms[name]()
     loop[i] = { f = f, set = set, arguments = arguments, step = q:group(f) }
   end
   return loop
 end
+
+local submits = {} -- by side
+
+function submits.plain(_, way, s)
+  recalled.on = false
+  way.set(s)
+  q:submit(function(cg) way.f(cg, way.arguments(s)) end)
+  recalled.on = true
+end
+
+function submits.group(loop, way, s)
+  local before = seen.prepared
+  way.set(s)
+  way.step(way.arguments(s))
+  if seen.prepared ~= before then note("prepared " .. loop.name) end
+end
+
+function submits.recalled(loop, way, s)
+  local before = seen.recalled
+  if nullary[loop.name] then
+    if s.luck[4] % 2 == 0 then way.f, way.set = forms[loop.name]() end
+    way.set(s)
+    q:submit(way.f)
+  else
+    way.set(s)
+    local f, a, b, c, d = way.f, way.arguments(s)
+    q:submit(function(cg) f(cg, a, b, c, d) end)
+  end
+  if seen.recalled ~= before then note("recalled " .. loop.name) end
+end
+
+local sides = { submits.plain, submits.group, submits.recalled }
 
 local function model(s, from, to)
   local old = program.held[from]
@@ -307,14 +380,7 @@ local function submit(loop)
     luck = rolls }
   for i, way in ipairs(loop) do
     s.from, s.to = program.sides[i][from], program.sides[i][to]
-    way.set(s)
-    if i == 1 then
-      q:submit(function(cg) way.f(cg, way.arguments(s)) end)
-    else
-      local before = seen.prepared
-      way.step(way.arguments(s))
-      if seen.prepared ~= before then note("prepared " .. loop.name) end
-    end
+    sides[i](loop, way, s)
   end
   model(s, from, to)
   log[#log + 1] = ("%s: %d to %d, reach %d, n %d, [%d, %d)"):format(loop.name, from, to, s.reach,
@@ -324,11 +390,13 @@ end
 
 local function compare()
   for i, held in ipairs(program.held) do
-    local plain, prepared = q:wait(program.sides[1][i], program.sides[2][i])
+    local plain, prepared, known = q:wait(program.sides[1][i], program.sides[2][i],
+      program.sides[3][i])
     for k = 0, N - 1 do
-      if plain[k] ~= held[k] or prepared[k] ~= held[k] then
-        error(("seed %d, buffer %d at %d: plain %d, prepared %d, the table has %d, after\n%s")
-          :format(program.seed, i, k, plain[k], prepared[k], held[k], table.concat(log, "\n")), 0)
+      if plain[k] ~= held[k] or prepared[k] ~= held[k] or known[k] ~= held[k] then
+        error(("seed %d, buffer %d at %d: plain %d, prepared %d, recalled %d, the table has %d, "
+          .. "after\n%s"):format(program.seed, i, k, plain[k], prepared[k], known[k], held[k],
+          table.concat(log, "\n")), 0)
       end
     end
   end
@@ -336,7 +404,7 @@ end
 
 for seed = first, first + count - 1 do
   dice.begin(seed)
-  log, program = {}, { seed = seed, sides = { {}, {} }, held = {} }
+  log, program = {}, { seed = seed, sides = { {}, {}, {} }, held = {} }
   for i = 1, 3 do fresh(i) end
   local loops = {}
   for i = 1, 3 do loops[i] = fresh_loop(one_of(names)) end

@@ -1,12 +1,13 @@
--- What a function of q:group reads may change between two calls, in every way that a user
--- has: each call holds what q:submit would, with the values of now.
+-- What a function of a command group reads may change between two submissions, in every way
+-- that a user has. A function of q:group, and one of q:submit that celer need not run again,
+-- hold what running it gives, with the values of now.
 local script = require("spec.support.script")
 
 local shapes = { shapes = { script.shapes[1] } }
 
--- turns(what, f, set, ...): f is submitted three times as before, and again after each
--- set(i) until that gives nil, once by q:group and once by q:submit; ... are arguments. It
--- gives how often the group was submitted as prepared.
+-- turns(what, f, set, ...): f is submitted some times as before, and again after each set(i)
+-- until that gives nil: by q:group, by q:submit if it has no arguments, and by q:submit with
+-- f run. ... are arguments. It gives how often it was prepared, and how often recalled.
 local turns = script.sums .. [==[
 local groups = require "celer.submit.prepared"
 local by_set, short = groups.submit, 0
@@ -15,6 +16,13 @@ function groups.submit(...)
   if is_prepared then short = short + 1 end
   return is_prepared
 end
+local recalled = require "celer.submit.recalled"
+local by_code, known = recalled.submit, 0
+function recalled.submit(...)
+  local is_known = by_code(...)
+  if is_known then known = known + 1 end
+  return is_known
+end
 local function told(buffer)
   local s, out = q:wait(buffer), {}
   for i = 0, 11 do out[i + 1] = s(i) end
@@ -22,22 +30,31 @@ local function told(buffer)
 end
 function turns(what, f, set, ...)
   local n, given = select("#", ...), { ... }
-  local step = q:group(f)
-  short = 0
-  for _ = 1, 3 do step(unpack(given, 1, n)) end
-  local before = short
+  local ways = { q:group(f), n == 0 and function() q:submit(f) end or nil }
+  local function runs()
+    recalled.on = false
+    q:submit(function(cg) f(cg, unpack(given, 1, n)) end)
+    recalled.on = true
+  end
+  short, known = 0, 0
+  for _, way in ipairs(ways) do
+    for _ = 1, 6 do way(unpack(given, 1, n)) end
+  end
+  local before, before_known = short, known
   for turn = 1, math.huge do
     if set(turn, given) == nil then break end
-    for _ = 1, 2 do
+    for again = 1, 2 do
       b:fill(-1)
-      step(unpack(given, 1, n))
-      local got = told(b)
-      b:fill(-1)
-      q:submit(function(cg) f(cg, unpack(given, 1, n)) end)
-      same(what .. ", turn " .. turn, got, told(b))
+      runs()
+      local wanted = told(b)
+      for i, way in ipairs(ways) do
+        b:fill(-1)
+        way(unpack(given, 1, n))
+        same(("%s, way %d, turn %d, %d"):format(what, i, turn, again), told(b), wanted)
+      end
     end
   end
-  return before
+  return before, n > 0 or before_known
 end
 -- A `set` for a field.
 function goes_through(t, field, ...)
@@ -50,7 +67,9 @@ function goes_through(t, field, ...)
 end
 -- The same as turns, of a function that is to be prepared.
 function prepared_turns(what, ...)
-  same(what .. " is prepared", turns(what, ...) > 0, true)
+  local times, times_known = turns(what, ...)
+  same(what .. " is prepared", times > 0, true)
+  same(what .. " is recalled", times_known == true or times_known > 0, true)
 end
 ]==]
 
@@ -344,9 +363,9 @@ script.everywhere("what is not pure is run at each call", turns .. [==[
 -- f counts how often it is run: in each of these it must be so at each call.
 local function runs(what, f)
   local step = q:group(f)
-  for i = 1, 6 do
+  for i = 1, 16 do
     b:fill(-1)
-    step(i)
+    if i <= 8 then step(i) else q:submit(f) end
     same(what .. " " .. i, q:wait(b)[0], 100 + a.calls)
     same(what .. ", calls", a.calls, i)
   end
@@ -396,7 +415,7 @@ turns("table.insert", function(cg)
   insert(many, 1)
   cg:parallel_for({ 12 }, k, cg:read(a, celer.all), cg:discard_write(b), 1, 0)
 end, function(i)
-  same("elements of the list", #many, 3 + (i - 1) * 4)
+  same("elements of the list", #many, 12 + (i - 1) * 6)
   return i < 3 or nil
 end)
 package.loaded.mine = { value = 1 }
@@ -428,6 +447,14 @@ for what, f in celer.sorted_pairs { time = time, clock = clock, random = random,
   short = 0
   for _ = 1, 3 do step() end
   same(what, short, 0)
+  known = 0
+  for _ = 1, 8 do
+    q:submit(function(cg)
+      f()
+      cg:parallel_for({ 12 }, k, cg:read(a, celer.all), cg:discard_write(b), 1, 0)
+    end)
+  end
+  same(what .. ", by q:submit", known, 0)
 end
 ]==], nil, shapes)
 
