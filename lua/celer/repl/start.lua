@@ -15,16 +15,16 @@ local function program()
   return { launch.self(), "repl" }
 end
 
--- Nobody types: signals are all that there is to be done.
+-- Nobody types: signals are all that there is to be done until it has ended.
 local function attend(child)
-  local status
-  repeat
+  local status = core.child_ended(child)
+  while not status do
     local kind, signal = core.child_await(-1, -1)
     if kind == "signal" and launch.ends(signal) then
       core.child_kill(child, TERM)
     end
     status = core.child_ended(child)
-  until status
+  end
   return status
 end
 
@@ -51,9 +51,10 @@ function M.begin(options)
   local child, err, into, out = core.child_start(
     launch.words(launcher, program(), variables), variables, person and "relayed" or nil)
   if not child then return nil, ("cannot start %s: %s"):format(launcher.words[1], err) end
-  if not person then return attend(child) end
-  core.child_relay(child, err, into, out)
-  return (core.child_ended(child))
+  if person then core.child_relay(child, err, into, out) end
+  local status = attend(child)
+  launch.explain(launcher, status)
+  return status
 end
 
 --- On rank 0 of such a session: the terminal.

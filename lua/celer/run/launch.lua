@@ -237,11 +237,11 @@ local ANSWER_S, AT_A_TIME = 15, 32
 function M.ends(signal) return signal ~= 10 and signal ~= 17 end -- SIGUSR1, SIGCHLD
 
 -- Which of these hosts start a program; or nil, and a signal that came.
-local function answering(launcher, hosts)
+local function answering(launcher, hosts, program)
   local asked, left, out, told = {}, #hosts, {}, nil
   for _, host in ipairs(hosts) do
     local words = { unpack(launcher.words) }
-    add(words, "--host", host.name, "-n", 1, "true")
+    add(words, "--host", host.name, "-n", 1, unpack(program))
     asked[host] = core.child_start(words, { OMPI_MCA_orte_default_hostfile = false }, "quiet")
   end
   local deadline = core.time() + ANSWER_S
@@ -260,22 +260,53 @@ local function answering(launcher, hosts)
   return not told and out or nil, told
 end
 
---- The launcher's hosts on which it can start something now; nil where it alone knows them, or
+--- The launcher's hosts on which it can start a program now; nil where it alone knows them, or
 --- a signal has come by which this process is to end.
 ---@param launcher celer.launcher
+---@param program? string[]  by default one that all have
 ---@return celer.launcher.host[]? hosts, integer? signal
-function M.alive(launcher)
+function M.alive(launcher, program)
   if not launcher.hosts then return nil end
   local out = {}
   for first = 1, #launcher.hosts, AT_A_TIME do
     local some = { unpack(launcher.hosts, first, math.min(first + AT_A_TIME - 1, #launcher.hosts)) }
-    local answers, signal = answering(launcher, some)
+    local answers, signal = answering(launcher, some, program or { "true" })
     if not answers then return nil, signal end
     for _, host in ipairs(some) do
       if answers[host] then out[#out + 1] = host end
     end
   end
   return out
+end
+
+--- The hosts of `hosts` that are not among `those`, as a list in words; "": all are.
+---@param hosts celer.launcher.host[]?
+---@param those celer.launcher.host[]?  nil: nobody knows
+---@return string
+function M.others(hosts, those)
+  local there, names = {}, {}
+  for _, host in ipairs(those or {}) do there[host.name] = true end
+  for _, host in ipairs(those and hosts or {}) do
+    if not there[host.name] then names[#names + 1] = host.name end
+  end
+  return table.concat(names, ", ")
+end
+
+-- What shells and loaders end with where a program is not there, or lacks a library.
+local UNSTARTED = { [126] = true, [127] = true }
+
+--- Says on which hosts celer itself does not start, where a job has ended so. Hosts that start
+--- nothing else are not to blame.
+---@param launcher celer.launcher
+---@param status integer
+function M.explain(launcher, status)
+  if not UNSTARTED[status] or not launcher.hosts then return end
+  local alive = M.alive(launcher)
+  local names = M.others(alive, alive and M.alive(launcher, { M.self(), "--version" }))
+  if names == "" then return end
+  io.stderr:write(("celer: %s does not start on host %s: install it on all hosts at the same "
+    .. "place, with its libraries; LD_LIBRARY_PATH must lead to them there, too\n"):format(
+    M.self(), names))
 end
 
 return M

@@ -209,19 +209,9 @@ local function left_text(n)
     or ("%d restarts are left"):format(n)
 end
 
--- The hosts that do not answer; "": all do.
-local function gone(launcher, alive)
-  local there, names = {}, {}
-  for _, host in ipairs(alive or {}) do there[host] = true end
-  for _, host in ipairs(alive and launcher.hosts or {}) do
-    if not there[host] then names[#names + 1] = host.name end
-  end
-  return table.concat(names, ", ")
-end
-
 -- Where it goes on, if that is not where it was.
 local function where_text(launcher, alive)
-  local names = gone(launcher, alive)
+  local names = launch.others(launcher and launcher.hosts, alive)
   if names == "" then return "" end
   local ranks = launch.ranks_on(launcher, alive)
   return (" without %s%s"):format(names, ranks and (", on %d rank%s"):format(ranks,
@@ -234,7 +224,7 @@ local function look_at_hosts(outcome, launcher)
   local alive, signal
   if launcher then alive, signal = launch.alive(launcher) end
   if signal then return nil, signal end
-  local names = gone(launcher, alive)
+  local names = launch.others(launcher and launcher.hosts, alive)
   if outcome.unstarted and not outcome.what and alive and #alive > 0 then
     outcome.what, outcome.ends = names ~= "" and ("host %s does not answer"):format(names)
       or "a host did not answer", "apart"
@@ -357,6 +347,7 @@ function M.run(job)
       or job.program
     local outcome = run_once(words, variables, job.launcher ~= nil, asked)
     local again, result = goes_on(job, outcome, used, done)
+    if not again and job.launcher then launch.explain(job.launcher, result) end
     if not again then return result end
     alive, asked = result, outcome.asks and outcome.ends ~= "asked"
   end

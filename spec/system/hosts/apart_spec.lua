@@ -83,6 +83,15 @@ describe("hosts", function()
         "-x LD_LIBRARY_PATH=/tmp/home/lib " .. celer.command())))
   end)
 
+  hosts.it("of which one lacks a library of celer's are named, by run and by repl", function()
+    for _, words in ipairs { "run -n 2 examples/hello.lua", "repl -n 2" } do
+      refused({ "celer does not start on host h2: install it on all hosts at the same place, with "
+        .. "its libraries; LD_LIBRARY_PATH must lead to them there, too" }, ([[
+        hosts at h2 'mount -n --bind /dev/null %s/libceler.so'
+        %s %s </dev/null]]):format(celer.folder(), celer.command(), words))
+    end
+  end)
+
   -- The lower of two ranks that do not hear each other speaks, and the job ends everywhere.
   local function ends(bed, before, options, wanted)
     local r = hosts.run(2, "true; " .. before .. "mpirun " .. options .. " -x CELER_LOST=3 "
