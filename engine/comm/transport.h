@@ -242,6 +242,10 @@ typedef struct cel_control_table {
   cel_status (*renew)(void *self);
   /* Appends a line to `text` for each rank that is silent. Thread: any. */
   void (*tell_silent)(void *self, char *text, size_t size);
+  /* Looks whether others have said that the job ends: then this rank has
+   * nothing to say (cel_report_settled). Null where there are no other
+   * processes. Thread: any. */
+  void (*look)(void *self);
   /* Ends every rank of the job with `status`. Returns only where it cannot:
    * in-process, what waits in communicators fails. */
   void (*abort)(void *self, int status);

@@ -31,9 +31,10 @@ static bool keep_session;
 static pthread_t main_thread;
 static int news = -1;
 static sem_t ending;
-static void (*do_last)(void);
+static void (*do_first)(void), (*do_last)(void);
 
-void cel_interrupt_set_last(void (*last)(void)) {
+void cel_interrupt_set_ends(void (*first)(void), void (*last)(void)) {
+  do_first = first;
   do_last = last;
 }
 
@@ -115,6 +116,7 @@ static void *wait_for_end(void *unused) {
   cel_fault_let_go();
   if (number != LOST) signal(number, SIG_DFL); /* should that take long */
   cel_progress_hide(true);
+  if (number == SIGTERM && do_first != NULL) do_first();
   say_cause(number);
   cel_leftover_end();
   fflush(NULL);

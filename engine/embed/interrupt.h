@@ -24,10 +24,10 @@ cel_status cel_interrupt_catch(bool interactive);
 /* Writing beyond `ulimit -f` fails from now on like any other writing that
  * fails, and does not end the process. Thread: main. */
 void cel_interrupt_outlive_limits(void);
-/* What is still to be done before Ctrl-C ends the process, in some tenths of a
- * second, while all its threads go on; in a thread of its own. Thread: main,
- * before catch. */
-void cel_interrupt_set_last(void (*last)(void));
+/* What is to be found out before SIGTERM is spoken of, and what is still to be
+ * done before Ctrl-C ends the process, in some tenths of a second, while all
+ * its threads go on; in a thread of its own. Thread: main, before catch. */
+void cel_interrupt_set_ends(void (*first)(void), void (*last)(void));
 /* Asked while main waits: whether Ctrl-C was pressed. Thread: any. */
 bool cel_interrupted(void);
 /* Around the running of a line. Thread: main. */

@@ -79,6 +79,13 @@ static void outlive_launcher(void) {
     cel_launcher_outlive((session.options.lost + MORE_S) * 1000);
 }
 
+/* A launcher may end ranks since one is lost, and this one may have been stopped
+ * while the others said so. */
+static void look_for_news(void) {
+  const cel_transport *t = session.transport;
+  if (t != NULL && t->control.look != NULL) t->control.look(t->control.self);
+}
+
 /* When Ctrl-C or a launcher ends the run: what is known until then. */
 static void end(void) {
   outlive_launcher();
@@ -129,7 +136,7 @@ int main(int argc, char **argv) {
   main_thread = pthread_self();
   cel_refused_set_say(say_refused);
   cel_interrupt_outlive_limits();
-  cel_interrupt_set_last(end);
+  cel_interrupt_set_ends(look_for_news, end);
   /* Whoever has started the run may ask at any moment. */
   if (getenv("CELER_RESTARTED") != NULL) cel_interrupt_catch_keep();
   if (cel_session_open(&session) != CEL_E_OK) {

@@ -273,6 +273,15 @@ void cel_heartbeat_end(cel_heartbeat *h) {
   wake(h);
 }
 
+void cel_heartbeat_look(cel_heartbeat *h) {
+  if (!h->running) return;
+  pthread_mutex_lock(&h->lock);
+  hear(h, h->news, cel_now_ns());
+  bool ends = h->state.phase != CEL_BEATS_ON;
+  pthread_mutex_unlock(&h->lock);
+  if (ends) cel_report_settle();
+}
+
 void cel_heartbeat_tell(cel_heartbeat *h, char *text, size_t size) {
   size_t n = strlen(text);
   if (!h->running) return;

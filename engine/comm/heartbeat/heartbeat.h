@@ -31,6 +31,10 @@ cel_status cel_heartbeat_start(cel_heartbeat *heartbeat,
  * their launcher cannot reach them, and so does this process should its own
  * end take long. Does nothing before start. Thread: any. */
 void cel_heartbeat_end(cel_heartbeat *heartbeat);
+/* Reads news that have come: then this rank is to say nothing more (see
+ * cel_report_settle). For whoever is told to end, and cannot know by whom.
+ * Thread: any. */
+void cel_heartbeat_look(cel_heartbeat *heartbeat);
 /* Appends a line for each peer that is silent. Thread: any. */
 void cel_heartbeat_tell(cel_heartbeat *heartbeat, char *text, size_t size);
 /* All ranks have come to their end. Frees it. */

@@ -388,6 +388,11 @@ static void tell_silent(void *self, char *text, size_t size) {
   if (m->heartbeat != NULL) cel_heartbeat_tell(m->heartbeat, text, size);
 }
 
+static void look(void *self) {
+  const cel__mpi *m = self;
+  if (m->heartbeat != NULL) cel_heartbeat_look(m->heartbeat);
+}
+
 static void fill_tables(cel__mpi *m) {
   m->base.messages = (cel_message_table){
       .self = m, .send = cel__mpi_send, .receive = cel__mpi_receive};
@@ -407,6 +412,7 @@ static void fill_tables(cel__mpi *m) {
                           .join = cel__mpi_join,
                           .watch = watch,
                           .tell_silent = tell_silent,
+                          .look = look,
                           .abort = end_all};
 }
 

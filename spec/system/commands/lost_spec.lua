@@ -1,5 +1,6 @@
 -- celer run --lost: the job ends when a rank is heard of no more, and goes on after a pause.
 local celer = require("spec.support.celer")
+local preload = require("spec.support.preload")
 local scratch = require("spec.support.scratch")
 
 -- Rank WHO does something to itself: `act(pid, C)`. Line 2 on.
@@ -37,7 +38,9 @@ local function run(case)
     "--allow-run-as-root", "-n", 3, celer.command(), "run", "--backend", "cpu" }
   for _, word in ipairs(case) do argv[#argv + 1] = word end
   argv[#argv + 1], argv[#argv + 2] = name, said
-  local r = celer.exec(argv, { env = celer.patient, timeout = 100 })
+  local env = { LD_PRELOAD = case.preloaded }
+  for key, value in pairs(celer.patient) do env[key] = value end
+  local r = celer.exec(argv, { env = env, timeout = 100 })
   r.stderr = scratch.read(said)
   return r
 end
@@ -58,6 +61,11 @@ describe("celer run --lost", function()
       lost(run({ "--lost", 2, who = rank, act = STOP }), rank)
     end)
   end
+
+  it("adds no word where a rank hears the launcher before it hears the others", function()
+    lost(run({ "--lost", 2, who = 0, act = STOP, rest = "while true do end",
+      preloaded = preload("slow_news").LD_PRELOAD }), 0)
+  end)
 
   it("does so while main computes, and others wait for messages", function()
     lost(run({ "--lost", 2, who = 1, act = STOP, rest = "while true do end" }), 1)
