@@ -25,7 +25,9 @@ cel_status cel_relay_take(void);
 
 /* The owner: passes bytes on between the terminal and a child's stdin, stdout
  * and stderr, until the child ends. SIGINT goes to rank 0, signals that end a
- * process to the child. The terminal is as before then. Signals are blocked.
+ * process to the child, which is killed if it does not end. If nothing comes
+ * back for 3 s after Ctrl-C, another Ctrl-C ends the child likewise. The
+ * terminal is as before then. Signals are blocked.
  * Thread: main. */
 void cel_relay_run(pid_t child, int in, int out, int err);
 

@@ -19,6 +19,7 @@ ffi.cdef [[
   long read(int fd, void *data, size_t size);
   long write(int fd, const void *data, size_t size);
   int close(int fd);
+  int fcntl(int fd, int command, ...);
   int waitpid(int pid, int *status, int options);
   int kill(int pid, int signal);
 ]]
@@ -92,9 +93,18 @@ function Terminal:wait(text)
   return before
 end
 
---- Types `text`, as it is.
+--- Types `text`, as it is, while what appears is taken in.
 function Terminal:type(text)
-  assert(tonumber(c.write(self.fd, text, #text)) == #text)
+  local F_SETFL, O_NONBLOCK, POLLIN, POLLOUT = 4, 2048, 1, 4
+  c.fcntl(self.fd, F_SETFL, ffi.cast("int", O_NONBLOCK))
+  while text ~= "" do
+    local fds = ffi.new("terminal_poll", self.fd, POLLIN + POLLOUT, 0)
+    if c.poll(fds, 1, TIMEOUT) <= 0 then error("nobody reads what is typed", 2) end
+    if fds.revents % 2 == 1 then self:take() end
+    local n = tonumber(c.write(self.fd, text, #text))
+    if n > 0 then text = text:sub(n + 1) end
+  end
+  c.fcntl(self.fd, F_SETFL, ffi.cast("int", 0))
 end
 
 --- What a person sees of `text`: without what moves the cursor.

@@ -51,7 +51,10 @@ function M.begin(options)
   local child, err, into, out = core.child_start(
     launch.words(launcher, program(), variables), variables, person and "relayed" or nil)
   if not child then return nil, ("cannot start %s: %s"):format(launcher.words[1], err) end
-  if person then core.child_relay(child, err, into, out) end
+  if person then
+    core.child_relay(child, err, into, out)
+    launch.kill(child) -- what a launcher that was killed has left
+  end
   local status = attend(child)
   launch.explain(launcher, status)
   return status

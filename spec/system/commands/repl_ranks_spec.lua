@@ -245,6 +245,34 @@ describe("celer repl -n", function()
     assert.matches("rank 1", t.all)
   end)
 
+  it("ends a line by Ctrl-C, however much was typed since", function()
+    local t = open(2)
+    t:type "while true do end\r"
+    t:wait "\n"
+    t:type(("x = 'what nobody wants any more'\r"):rep(20000))
+    t:type "\3"
+    assert.matches("celer: [^\n]*interrupted", t:wait "2> ")
+    assert.equal("nil", t:enter("x", 3))
+    assert.equal(0, t:close())
+  end)
+
+  it("can be left where the launcher hangs", function()
+    local t = open(2)
+    local launcher = scratch.output(("pgrep -P %d"):format(t.pid)):match "%d+"
+    os.execute("kill -STOP " .. launcher)
+    t:type "\3"
+    t:wait "celer: the session does not answer: Ctrl-C again ends it"
+    t:type "\3"
+    assert.not_equal(0, t:status())
+    local left
+    for _ = 1, 200 do
+      left = scratch.output(("ps -o stat=,pid=,args= -s %s | grep -v ^Z"):format(launcher))
+      if left == "" then break end
+      celer.exec({ "sleep", "0.05" })
+    end
+    assert.equal("", left)
+  end)
+
   it("takes lines from a pipe", function()
     local r = celer.run({ "repl", "-n", "2" }, { stdin = "print(celer.ranks())\n" })
     assert.same({ "2\n", "", 0 }, { r.stdout, r.stderr, r.status })
