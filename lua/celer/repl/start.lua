@@ -56,6 +56,7 @@ function M.begin(options)
     launch.kill(child) -- what a launcher that was killed has left
   end
   local status = attend(child)
+  if status > 128 then launch.end_rest(launcher) end
   launch.explain(launcher, status)
   return status
 end

@@ -19,6 +19,7 @@ local M = {}
 ---@class celer.launcher
 ---@field words string[]  without ranks and hosts
 ---@field open_mpi boolean
+---@field step? string  of Slurm's: the name of what srun starts
 ---@field ranks? integer  nil: the launcher decides
 ---@field hosts? celer.launcher.host[]  nil: the launcher knows them
 ---@field file? string  that lists the hosts
@@ -118,6 +119,10 @@ local function take_apart(out, given)
   return out
 end
 
+local function add(words, ...)
+  for i = 1, select("#", ...) do words[#words + 1] = tostring((select(i, ...))) end
+end
+
 --- The launcher that the user has named, by all its words, or that there is here.
 ---@param text? string  what the user has named
 ---@param ranks? integer
@@ -133,6 +138,10 @@ function M.find(text, ranks)
   local out = { words = {}, ranks = ranks, open_mpi = is_open_mpi(given[1]) }
   if out.open_mpi then return take_apart(out, given) end
   out.words = given
+  if given[1]:find "srun$" then
+    out.step = "celer-" .. io.open("/proc/self/stat"):read "*n"
+    add(out.words, "--job-name", out.step)
+  end
   return out
 end
 
@@ -158,10 +167,6 @@ function M.ranks_on(launcher, left)
   if all and n <= all then return math.min(n, now) end
   if not all then all, now = #launcher.hosts, #left end
   return math.max(1, math.floor(n * now / all))
-end
-
-local function add(words, ...)
-  for i = 1, select("#", ...) do words[#words + 1] = tostring((select(i, ...))) end
 end
 
 -- A link that goes silent while nothing is to be sent: mpirun notices within a minute.
@@ -226,6 +231,35 @@ function M.kill(child)
       core.child_kill(tonumber(name), 9)
     end
   end
+end
+
+-- What srun has started goes on without an srun that was killed. $1 is its name; a job of its
+-- own, or a step of this one. Slurm may take a while to end it, and may not reach a host.
+local END_STEP = [[
+if [ -n "$SLURM_JOB_ID" ]; then list="squeue -h -s -j $SLURM_JOB_ID"; else list="squeue -h --me"; fi
+ours() { $list -o '%i %j' | sed -n "s/ $1\$//p"; }
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  left=$(ours "$1") || exit 1
+  [ -n "$left" ] || exit 0
+  scancel --signal=KILL $left 2>/dev/null
+  sleep 0.5
+done
+exit 1]]
+
+--- After the launcher was killed: ends the ranks that are left without it. Whether there are
+--- none; and the signal by which this process is to end, if it has come.
+---@param launcher celer.launcher
+---@return boolean, integer? signal
+function M.end_rest(launcher)
+  if not launcher.step then return false end
+  local child = core.child_start({ "sh", "-c", END_STEP, "sh", launcher.step }, {})
+  local status, told
+  while child and not status do
+    local kind, signal = core.child_await(-1, -1)
+    told = told or kind == "signal" and M.ends(signal) and signal or nil
+    status = core.child_ended(child)
+  end
+  return status == 0, told
 end
 
 -- How long a host may take to answer, and how many are asked at a time.

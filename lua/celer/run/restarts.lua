@@ -120,25 +120,28 @@ local function pass_on(signal, child, outcome, launched)
 end
 
 -- What was lost where nobody has said so; it may be nothing.
-local function conclude(outcome, killed, launched)
+local function conclude(outcome, killed, launcher)
+  local alone, told = false, nil
+  if launcher and (killed or outcome.signal ~= 0) then alone, told = launch.end_rest(launcher) end
+  outcome.told = outcome.told or told
   if outcome.failed then
     outcome.what = nil
   elseif not outcome.what and outcome.signal ~= 0 and losses[outcome.status] then
-    outcome.what = launched and "the launcher was killed" or "the run was killed"
-    outcome.ends = launched and "apart" or "launcher"
+    outcome.what = launcher and "the launcher was killed" or "the run was killed"
+    outcome.ends = launcher and not alone and "apart" or "launcher"
   elseif not outcome.what and losses[outcome.status] then
     outcome.what = ("a rank was lost (status %d)"):format(outcome.status)
     outcome.ends = outcome.status == LOST and "told" or outcome.status == 205 and "apart"
       or "launcher"
-  elseif killed and outcome.ends == "launcher" then
+  elseif killed and not alone and outcome.ends == "launcher" then
     outcome.ends = "apart"
   end
 end
 
 -- Runs it once; `asked`: for a checkpoint, before it has begun.
 ---@return celer.outcome
-local function run_once(words, variables, launched, asked)
-  local child, file = core.child_start(words, variables, launched and "heard" or nil)
+local function run_once(words, variables, launcher, asked)
+  local child, file = core.child_start(words, variables, launcher and "heard" or nil)
   if not child then error(("cannot start %s: %s"):format(words[1], file), 0) end
   local begun, killed = core.time(), false
   local outcome = { line = "", begun = begun, asks = asked and begun + START_S or nil }
@@ -147,7 +150,7 @@ local function run_once(words, variables, launched, asked)
     local till = math.min(deadline or math.huge, outcome.asks or math.huge)
     local left = math.max(0, till - core.time())
     local signal = relay(file, outcome, till < math.huge and math.ceil(left * 1000) or -1)
-    if signal then pass_on(signal, child, outcome, launched) end
+    if signal then pass_on(signal, child, outcome, launcher ~= nil) end
     if outcome.asks and core.time() >= outcome.asks then ask(child, outcome) end
     if deadline and core.time() >= deadline then
       killed = true
@@ -161,7 +164,7 @@ local function run_once(words, variables, launched, asked)
     if signal and launch.ends(signal) then outcome.told = outcome.told or signal end
   until not signal and not more
   core.child_close(file)
-  conclude(outcome, killed, launched)
+  conclude(outcome, killed, launcher)
   return outcome
 end
 
@@ -345,7 +348,7 @@ function M.run(job)
       CELER_RESTARTED = job.restarts > 0 and tostring(used + done) }
     local words = job.launcher and launch.words(job.launcher, job.program, variables, alive)
       or job.program
-    local outcome = run_once(words, variables, job.launcher ~= nil, asked)
+    local outcome = run_once(words, variables, job.launcher, asked)
     local again, result = goes_on(job, outcome, used, done)
     if not again and job.launcher then launch.explain(job.launcher, result) end
     if not again then return result end

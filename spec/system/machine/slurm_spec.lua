@@ -151,6 +151,39 @@ describe("under Slurm", function()
       .. "restart is left\n", r.stderr)
   end, true)
 
+  -- What srun has started goes on without it.
+  with_slurm("celer ends the ranks whose srun was killed before it starts others", function()
+    local own = scratch.folder()
+    scratch.write(own .. "/case.lua", [[
+      local celer = require "celer"
+      local rank, ffi = require("celer.core").rank(), require "ffi"
+      ffi.cdef "int kill(int, int); int getpid(void);"
+      local kept = celer.restore "kept"
+      if not kept then
+        celer.checkpoint("kept", {})
+        celer.queue():wait()
+        local file = io.open("up." .. rank, "w")
+        file:write(ffi.C.getpid(), "\n")
+        file:close()
+        while true do end
+      end
+      if rank == 0 then
+        for k = 0, 1 do
+          local pid = tonumber(io.open("up." .. k):read "*l")
+          print(ffi.C.kill(pid, 0) == 0 and "goes on" or "has ended")
+        end
+      end]])
+    local r = celer.exec({ "salloc", "-n", "2", "--overcommit", "sh", "-c", ([[
+      %s run --backend cpu --restarts 1 --lost 60 -n 2 case.lua & p=$!
+      until [ -s up.0 -a -s up.1 ]; do sleep 0.1; done
+      kill -9 $(pgrep -P $p -x srun)
+      wait $p]]):format(celer.command()) }, { cwd = own, timeout = 100,
+      env = { SLURM_CONF = folder .. "/slurm.conf", SLURM_OVERCOMMIT = "1" } })
+    assert.same({ 0, "has ended\nhas ended\n" }, { r.status, r.stdout }, r.stderr)
+    assert.matches("celer: the launcher was killed; the run goes on from its last checkpoint; no "
+      .. "restart is left\n", r.stderr)
+  end, true)
+
   with_slurm("celer starts srun once if the script fails, though Slurm kills the others", function()
     local r = restarts "error 'wrong'"
     assert.is_true(r.status > 0 and r.status ~= 75, r.stderr)
