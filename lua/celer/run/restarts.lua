@@ -15,12 +15,12 @@ local settings = require "celer.settings"
 
 local M = {}
 
-local KILL, TERM, USR1 = 9, 15, 10
+local KILL, TERM, USR1, PIPE = 9, 15, 10, 13
 local LOST = core.facts.exit.lost
--- Statuses of a rank that was killed, or told to end by somebody else; and of an mpirun that
--- has lost a host.
+-- Statuses of a rank that was killed, or told to end by somebody else, or that wrote to a rank
+-- or daemon that is gone; and of an mpirun that has lost a host.
 local losses = { [LOST] = true, [128 + KILL] = true, [128 + TERM] = true, [205] = true,
-  [128 + USR1] = true }
+  [128 + USR1] = true, [128 + PIPE] = true }
 -- A launcher that has a loss to report ends within so many seconds, or never; so does one that
 -- is told to end.
 local GRACE_S = 6
@@ -39,6 +39,8 @@ local signs = {
     "rank %s on host %s was killed", "launcher" },
   { "noticed that process rank (%d+) with PID %d+ on node (%S+) exited on signal 15",
     "rank %s on host %s was told to end", "launcher" },
+  { "noticed that process rank (%d+) with PID %d+ on node (%S+) exited on signal 13",
+    "rank %s on host %s lost its connection to another", "launcher" },
   { "noticed that process rank (%d+) with PID %d+ on node (%S+) exited on signal 10",
     "rank %s on host %s was ended by SIGUSR1 while it started", "launcher" },
   { "Remote daemon: %S+ on node (%S+)", "host %s was lost", "apart" },
@@ -126,6 +128,8 @@ local function conclude(outcome, killed, launcher)
   outcome.told = outcome.told or told
   if outcome.failed then
     outcome.what = nil
+  elseif outcome.signal == PIPE or not launcher and outcome.status == 128 + PIPE then
+    outcome.what = nil -- nobody reads what we print
   elseif not outcome.what and outcome.signal ~= 0 and losses[outcome.status] then
     outcome.what = launcher and "the launcher was killed" or "the run was killed"
     outcome.ends = launcher and not alone and "apart" or "launcher"

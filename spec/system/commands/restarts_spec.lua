@@ -120,6 +120,19 @@ describe("celer run --restarts", function()
     end)
   end
 
+  it("goes on when a rank writes to one that is gone", function()
+    local r = run("send(1, 13)", { "-n", 2, "--restarts", 1 })
+    assert.same({ 0, "11\t20\n" }, { r.status, r.stdout }, r.stderr)
+    assert.matches("celer: rank 1 on host %S+ lost its connection to another; the run goes on from "
+      .. "its last checkpoint; no restart is left\n", r.stderr)
+  end)
+
+  it("does not go on where nobody reads what it prints", function()
+    local r = run("send(0, 13)", { "--restarts", 1 })
+    assert.equal(141, r.status, r.stderr)
+    started(r, 1)
+  end)
+
   it("goes on when one that falls silent is lost, once the others' time is up", function()
     local r = run("send(1, 19)", { "-n", 2, "--restarts", 1, "--lost", 2 })
     assert.same({ 0, "11\t20\n" }, { r.status, r.stdout }, r.stderr)
