@@ -231,7 +231,8 @@ static void on_keep(int number) {
 }
 
 void cel_interrupt_catch_keep(void) {
-  struct sigaction now, action = {.sa_handler = on_keep, .sa_flags = SA_RESTART};
+  struct sigaction now,
+      action = {.sa_handler = on_keep, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   if (sigaction(SIGUSR1, NULL, &now) == 0 &&
       (now.sa_handler == end_by || now.sa_handler == SIG_DFL ||

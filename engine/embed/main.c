@@ -79,8 +79,8 @@ static void outlive_launcher(void) {
     cel_launcher_outlive((session.options.lost + MORE_S) * 1000);
 }
 
-/* A launcher may end ranks since one is lost, and this one may have been stopped
- * while the others said so. */
+/* A launcher may end ranks since one is lost, and this one may have been
+ * stopped while the others said so. */
 static void look_for_news(void) {
   const cel_transport *t = session.transport;
   if (t != NULL && t->control.look != NULL) t->control.look(t->control.self);
