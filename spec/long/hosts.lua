@@ -147,8 +147,8 @@ try("under Slurm on 4 hosts", nil, function()
   local r = hosts.run(4, ([[
     spec/support/slurm.sh up %s h1 h2 h3 h4 || exit 77
     export SLURM_CONF=%s/slurm.conf
-    srun --mpi=pmix -N 4 --overcommit %s %s &&
-    srun --mpi=pmix -N 4 --overcommit %s/random_programs --mpi --count 20]])
+    srun -Q --mpi=pmix -N 4 --overcommit %s %s &&
+    srun -Q --mpi=pmix -N 4 --overcommit %s/random_programs --mpi --count 20]])
     :format(folder, folder, celer.command(), table.concat(words, " "), celer.folder()))
   if r.status == 77 then
     skipped, passed = skipped + 1, passed - 1
