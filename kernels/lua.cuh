@@ -1,4 +1,4 @@
-// lua.cuh -- numbers as Lua computes them, for kernels that were functions of Lua.
+// lua.cuh -- numbers as Lua computes them, for kernels that were Lua.
 #ifndef CELER_LUA_CUH
 #define CELER_LUA_CUH
 
@@ -25,7 +25,8 @@ template <class T> CELER_FN T div_whole(T a, T b) {
   return a % b < 0 ? q - 1 : q;
 }
 
-// As the processor's own instructions, which Lua takes: of a NaN, or of 0 and -0, b.
+// As the processor's own instructions, which Lua takes: of a NaN b, and of 0
+// and -0.
 template <class T> CELER_FN T min(T a, T b) {
   return a < b ? a : b;
 }

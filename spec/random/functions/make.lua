@@ -38,7 +38,7 @@ local whole = {
   function(self, d) return ("(%s %% %d)"):format(self:whole(d), random(1, 9)) end,
   function(self, d) return ("math.floor(%s / %d)"):format(self:whole(d), random(1, 5)) end,
   function(self, d) return ("(%s * %d)"):format(self:whole(d), random(-3, 3)) end,
-  function(self, d) return ("(-%s)"):format(self:whole(d)) end,
+  function(self, d) return ("(-(%s))"):format(self:whole(d)) end,
   function(self, d) return ("math.abs(%s)"):format(self:whole(d)) end,
   function(self, d)
     return ("bit.%s(%s, %s)"):format(pick { "band", "bor", "bxor" }, self:whole(d), self:whole(d))
@@ -64,7 +64,9 @@ end
 local literals = { "0", "1", "2", "3", "-1", "0.5", "-2.5", "1e-3", "7", "100", "0.1" }
 
 local function operator(signs)
-  return function(self, d) return ("(%s %s %s)"):format(self:number(d), pick(signs), self:number(d)) end
+  return function(self, d)
+    return ("(%s %s %s)"):format(self:number(d), pick(signs), self:number(d))
+  end
 end
 
 local numbers = {
@@ -72,6 +74,10 @@ local numbers = {
   function(self) return ("u(%s)"):format(self:index(1)) end,
   function(self) return ("w[%s]"):format(self:index(1)) end,
   function(self) return self:whole(2) end,
+  function(self)
+    return ("(%s %s w[%s])"):format(pick { "2", "w[i]", "i", "1" }, pick { "+", "-", "*", "%" },
+      self:index(1))
+  end,
   operator { "+", "-", "*" }, operator { "+", "-", "*" }, operator { "/" }, operator { "%" },
   function(self, d)
     return ("(%s ^ %s)"):format(self:number(d), pick { "2", "3", "0.5", "-1", "0" })
@@ -80,7 +86,9 @@ local numbers = {
   function(self, d)
     return ("math.%s(%s, %s)"):format(pick { "min", "max" }, self:number(d), self:number(d))
   end,
-  function(self, d) return ("math.%s(%s)"):format(pick { "floor", "ceil", "abs" }, self:number(d)) end,
+  function(self, d) return ("math.%s(%s)"):format(pick { "floor", "abs" }, self:number(d)) end,
+  -- LuaJIT itself gives 0 or -0 for ceil(-0.7), by whether it has compiled the line.
+  function(self, d) return ("(math.ceil(%s) + 0)"):format(self:number(d)) end,
   function(self, d) return ("math.sqrt(math.abs(%s))"):format(self:number(d)) end,
   function(self, d)
     return ("(%s and %s or %s)"):format(self:condition(d), self:number(d), self:number(d))
@@ -105,8 +113,8 @@ function Maker:condition(d)
     local depth = math.min(d, 1)
     return ("%s %s %s"):format(self:number(depth), sign, self:number(depth))
   end
-  if r == 5 then return ("(%s) and (%s)"):format(self:condition(d - 1), self:condition(d - 1)) end
-  if r == 6 then return ("(%s) or (%s)"):format(self:condition(d - 1), self:condition(d - 1)) end
+  if r == 5 then return ("((%s) and (%s))"):format(self:condition(d - 1), self:condition(d - 1)) end
+  if r == 6 then return ("((%s) or (%s))"):format(self:condition(d - 1), self:condition(d - 1)) end
   if r == 7 then return ("not (%s)"):format(self:condition(d - 1)) end
   return r == 8 and #self.flags > 0 and pick(self.flags) or "flag"
 end

@@ -141,7 +141,7 @@ function M.read(f)
       .. "way than LuaJIT 2.1; write the kernel in C++"):format(jit.version)
   end
   local code = decode(f)
-  if code[1] and code[1].line == nil or util.funcinfo(f, 1).currentline == nil then
+  if (code[1].line or 0) == 0 then
     return nil, "its lines are not known, as it was stripped; write it in the script"
   end
   return code

@@ -38,13 +38,18 @@ for prefix, library in pairs { ["math."] = math, ["bit."] = bit } do
   end
 end
 
+local counting = "count, as in for k = 0, n - 1 do"
+
 local instead = {
+  pairs = counting, ipairs = counting, next = counting,
+  print = "see its values in a buffer; a kernel in C++ has printf",
   ["math.random"] = "for random numbers write the kernel in C++, which has philox",
   ["math.deg"] = "write x * 180 / math.pi", ["math.rad"] = "write x * math.pi / 180",
   ["math.modf"] = "write math.floor(x) and x - math.floor(x)",
 }
 
-local function refuse_c_function(lift, node)
+-- Functions of C, and celer's own.
+local function refuse_foreign(lift, node)
   local name = library_names[node.value] or node.path
   lift.fail("%s cannot be called in a kernel: %s", name, instead[name]
     or "there are the functions of math and bit, and functions of Lua")
@@ -119,8 +124,9 @@ function M.call(lift, node, args)
     lift.fail("a kernel cannot call %s", lift.describe(node))
   elseif known[node.value] then
     return call_known(lift, known[node.value], args)
-  elseif not util.funcinfo(node.value).bytecodes then
-    refuse_c_function(lift, node)
+  elseif not util.funcinfo(node.value).bytecodes
+    or debug.getinfo(node.value, "S").source:find "^=celer/" then
+    refuse_foreign(lift, node)
   end
   return lift:inline(node, args)
 end

@@ -5,7 +5,6 @@
 --- at before each use.
 local bit = require "bit"
 local mapper = require "celer.mapper.builtin"
-local buffers = require "celer.data.buffer"
 local words = require "celer.words"
 
 local M = {}
@@ -50,13 +49,13 @@ function M.argument(self, value_type, name, k)
   return node
 end
 
-local kinds_of_noun = { buffer = true, access = true }
+local passed = { ["a buffer"] = true, ["an access"] = true, ["a reduction"] = true }
 
 local function refuse(self, value, path)
   local noun = words.a(value)
-  if buffers.is_buffer(value) or kinds_of_noun[noun:match "%a+$"] then
+  if passed[noun] then
     self.fail("the kernel captures '%s', %s: make it a parameter, and pass it where the kernel "
-      .. "is submitted", path, buffers.is_buffer(value) and "the buffer " .. value.name or noun)
+      .. "is submitted", path, noun == "a buffer" and "the buffer " .. value.name or noun)
   elseif value == nil then
     self.fail("'%s' is nil where the kernel is submitted", path)
   end

@@ -71,7 +71,7 @@ function Writer:as(node, type_)
     return literal(node.k, type_)
   end
   local from = type_of(node)
-  if from == type_ or from == "int" and type_ == "long long" then return self:node(node) end
+  if from == type_ then return self:node(node) end
   return ("(%s)%s"):format(type_, self:node(node))
 end
 
@@ -111,8 +111,8 @@ function Writer:truth(node)
   if node.kind == "bool" then return self:node(node) end
   if node.kind == "nil" then return "false" end
   if node.kind == "mixed" then
-    self.fail(node, "a condition here may be a number, or else a boolean or nil; a number is always "
-      .. "true: compare it, as in x ~= 0")
+    self.fail(node, "a condition here may be a number, or else a boolean or nil; a number is "
+      .. "always true: compare it, as in x ~= 0")
   end
   return "true"
 end
@@ -205,7 +205,7 @@ end
 function write.bits(self, node, args)
   local list = {}
   for k, arg in ipairs(args) do
-    list[k] = arg.kind == "int" and ("lua::bits((long long)%s)"):format(self:as(arg, "long long"))
+    list[k] = arg.kind == "int" and ("lua::bits(%s)"):format(self:as(arg, "long long"))
       or ("lua::bits(%s)"):format(self:as(arg, "double"))
   end
   if node.name == "tobit" then return list[1] end
@@ -244,7 +244,9 @@ write["not"] = function(self, _, args) return ("(!%s)"):format(self:truth(args[1
 function write.in_loop(self, _, args)
   local type_, by = common(args[1], args[2]), args[3]
   local index, last = self:as(args[1], type_), self:as(args[2], type_)
-  if by.op == "number" then return ("(%s %s %s)"):format(index, by.k >= 0 and "<=" or ">=", last) end
+  if by.op == "number" then
+    return ("(%s %s %s)"):format(index, by.k >= 0 and "<=" or ">=", last)
+  end
   return ("(%s >= 0 ? %s <= %s : %s >= %s)"):format(self:node(by), index, last, index, last)
 end
 

@@ -17,8 +17,7 @@ local MOST_BOXES = 27
 ---@field mode "read"|"write"|"discard_write"|"read_write"
 ---@field loads celer.node[]
 ---@field stores celer.node[]
----@field read? celer.span[][]  boxes: a span for each dimension
----@field written? celer.span[][]
+---@field boxes? celer.span[][]  a span for each dimension
 ---@field unknown? {node: celer.node, dim: integer, cause: celer.node}  why there are none
 ---@field fault? {node: celer.node, message: string}  why items would collide
 
@@ -82,6 +81,26 @@ local function simplify(context, boxes, near)
   reduce(boxes, function(a, b)
     return lies_in(context, b, a) and a or lies_in(context, a, b) and b or nil
   end)
+end
+
+-- One box around them all where items leave gaps between their elements: then several boxes of
+-- a chunk are not those of its parts.
+local function enclose(context, boxes)
+  local gaps, around = 0, boxes[1]
+  for _, box in ipairs(boxes) do
+    for _, span in ipairs(box) do gaps = gaps + ranges.gap(span.core) end
+  end
+  if gaps == 0 then return boxes end
+  for k = 2, #boxes do
+    local both = { node = around.node }
+    for d, span in ipairs(boxes[k]) do
+      both[d] = { low = linear.choose(context, "min", around[d].low, span.low),
+        high = linear.choose(context, "max", around[d].high, span.high), core = span.core,
+        kind = span.kind }
+    end
+    around = both
+  end
+  return { around }
 end
 
 -- All choices of one span for each dimension.
@@ -226,29 +245,24 @@ local function look_at_stores(graph, self, items, use)
     exact = note_indices(graph, self, store, places[k]) and exact
   end
   use.fault = collision(items, use.stores, places)
-  return exact and is_certain(graph, use.stores)
+  return exact and not use.fault and is_certain(graph, use.stores), places[1]
 end
 
 -- ---- reading what is written --------------------------------------------------------------
 
-local function text_of(boxes)
-  local out = {}
-  for k, box in ipairs(boxes) do
-    local spans = {}
-    for d, span in ipairs(box) do
-      spans[d] = ("%s .. %s"):format(linear.text(span.low), linear.text(span.high))
+-- An item that reads elements which others write would see them before, or after: it reads at
+-- the coordinates that make what is written its own.
+local function look_at_loads(graph, self, items, use, own)
+  for _, load in ipairs(use.loads) do
+    local place = {}
+    note_indices(graph, self, load, place)
+    for d = 0, items - 1 do
+      if place[d] ~= own[d] then
+        use.fault = use.fault or { node = load, message = ("'%s' is read where other items may "
+          .. "write: items run at the same time; write to another buffer, and swap the two"):format(
+          use.array.name) }
+      end
     end
-    out[k] = table.concat(spans, ", ")
-  end
-  return table.concat(out, "; ")
-end
-
--- An item that reads elements which others write would see them before, or after.
-local function look_at_both(use)
-  if use.read and use.written and text_of(use.read) ~= text_of(use.written) then
-    use.fault = use.fault or { node = use.loads[1], message = ("'%s' is read where other items "
-      .. "write: items run at the same time; write to another buffer, and swap them"):format(
-      use.array.name) }
   end
 end
 
@@ -268,6 +282,26 @@ local function uses_of(graph)
   return list, by_number
 end
 
+-- All that is read and written.
+local function touched(use)
+  local out = { unpack(use.stores) }
+  for _, load in ipairs(use.loads) do out[#out + 1] = load end
+  return out
+end
+
+local function look_at(graph, self, items, use)
+  if #use.stores == 0 then
+    use.mode = "read"
+    use.boxes, use.unknown = boxes_of(self, use.loads, NEAR)
+    use.boxes = use.boxes and enclose(self.context, use.boxes)
+    return
+  end
+  local complete, own = look_at_stores(graph, self, items, use)
+  use.mode = #use.loads > 0 and "read_write" or complete and "discard_write" or "write"
+  look_at_loads(graph, self, items, use, own)
+  use.boxes, use.unknown = boxes_of(self, touched(use), NEXT)
+end
+
 --- How a kernel uses its arrays, by the number of the argument.
 ---@param graph celer.graph
 ---@param items integer
@@ -275,24 +309,7 @@ end
 ---@return table<integer, celer.footprint>
 function M.find(graph, items, self)
   local list, by_number = uses_of(graph)
-  for _, use in ipairs(list) do
-    if #use.loads > 0 then use.read, use.unknown = boxes_of(self, use.loads, NEAR) end
-    local complete = false
-    if #use.stores > 0 then
-      local unknown
-      use.written, unknown = boxes_of(self, use.stores, NEXT)
-      use.unknown = use.unknown or unknown
-      complete = look_at_stores(graph, self, items, use)
-    end
-    if #use.stores == 0 then
-      use.mode = "read"
-    elseif #use.loads == 0 then
-      use.mode = complete and not use.fault and "discard_write" or "write"
-    else
-      use.mode = "read_write"
-      look_at_both(use)
-    end
-  end
+  for _, use in ipairs(list) do look_at(graph, self, items, use) end
   return by_number
 end
 

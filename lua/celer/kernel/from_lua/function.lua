@@ -1,6 +1,7 @@
 --- function.lua -- kernels written in Lua: celer.kernel(function(i, u) ... end).
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
+local kernels = require "celer.kernel.kernel"
 local lift = require "celer.kernel.from_lua.lift"
 local mappers = require "celer.kernel.from_lua.mappers"
 local place = require "celer.place"
@@ -176,7 +177,9 @@ local function variant_for(self, call)
   for _, variant in ipairs(list) do
     if variants.fits(variant, call) then return variant end
   end
-  local variant = variants.compile(self.f, call, self.name, self.options)
+  local variant = variants.translate(self.f, call, self.name)
+  variant.kernel = kernels.generated(variant.text, lift.file_of(self.f),
+    debug.getinfo(self.f, "S").linedefined, self.options)
   table.insert(list, 1, variant)
   list[MOST + 1] = nil
   return variant
@@ -190,15 +193,10 @@ local function access_for(cg, call, variant, given, space)
   local value = given.value
   local meta = getmetatable(value)
   if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
-  if argument.mode or argument.what == "reduction" then -- an access of the group's own
-    mappers.check(variant, given.number)
-    return value
-  end
+  -- An access of the group's own.
+  if argument.mode or argument.what == "reduction" then return value end
   local mode = variant.uses[given.number].mode
-  if meta == Access then
-    mappers.check(variant, given.number)
-    return cg[mode](cg, value.buffer, value.map)
-  end
+  if meta == Access then return cg[mode](cg, value.buffer, value.map) end
   local mapper = mappers.of(variant, given.number)
   local map = mappers.bind(mapper, call)
   if not space.empty then mappers.check_inside(mapper, space.box, value, argument.name) end
@@ -285,7 +283,7 @@ function LuaKernel:accesses(range, ...)
   return table.concat(out, "\n")
 end
 
--- ---- making it ------------------------------------------------------------------------------------
+-- ---- making it ----------------------------------------------------------------------------------
 
 -- The names of its parameters.
 local function parameters_of(f)

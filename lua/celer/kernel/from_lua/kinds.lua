@@ -37,22 +37,26 @@ local function set_whole(node, low, high)
   end
 end
 
-local function set_element(node, element, fail)
+-- What an element is that a node touches.
+local function element_of(node, context)
+  local element = elements.find(node.array.type, node.field or "")
   if element.kind == "other" then
-    fail(node, "a kernel written in Lua cannot use this element of '%s': its type is neither a "
-      .. "number of at most 64 bits (with a sign, if of 64), nor bool, nor a struct",
+    context.fail(node, "a kernel written in Lua cannot use elements of '%s': their type is neither "
+      .. "a number of at most 64 bits (with a sign, if of 64), nor bool, nor a struct",
       node.array.name)
   end
-  set(node, element.kind, element.low, element.high)
+  return element
 end
 
 -- ---- what needs no fixpoint -----------------------------------------------------------
 
 local is_minus_zero = function(k) return k == 0 and 1 / k < 0 end
 
+local MANY = 32 -- an extent from here on is further than a stencil reaches
+
 -- Bounds of captured numbers that have to be whole, by their class at the call.
 local classes = {
-  positive = { 1, 2 ^ 31 - 1 }, small = { -2 ^ 31 + 1, 2 ^ 31 - 1 }, large = { -2 ^ 50, 2 ^ 50 },
+  many = { MANY, 2 ^ 31 - 1 }, few = { 1, MANY - 1 }, small = { -2 ^ 31 + 1, 2 ^ 31 - 1 }, large = { -2 ^ 50, 2 ^ 50 },
 }
 
 --- The class of a number that has to be whole; "other" if it is not.
@@ -62,7 +66,7 @@ function M.class_of(x)
   if type(x) ~= "number" then return "none" end
   if x % 1 ~= 0 or abs(x) > 2 ^ 50 or is_minus_zero(x) then return "other" end
   if abs(x) >= 2 ^ 31 then return "large" end
-  return x > 0 and "positive" or "small"
+  return x >= MANY and "many" or x > 0 and "few" or "small"
 end
 
 local fixed = {}
@@ -176,7 +180,8 @@ local function boolean(node) set(node, "bool") end
 step.lt, step.le, step.eq, step["not"], step.in_loop = boolean, boolean, boolean, boolean, boolean
 
 function step.load(node, context)
-  set_element(node, elements.find(node.array.type, node.field), context.fail)
+  local element = element_of(node, context)
+  set(node, element.kind, element.low, element.high)
 end
 
 function step.lookup(node)
@@ -188,8 +193,7 @@ function step.lookup(node)
   if whole then set(node, "int", low, high) else set(node, "weak") end
 end
 
-function step.store() end
-step.reduce = step.store
+step.store, step.reduce = element_of, element_of
 
 -- The index of a counted loop; false for what is none, or not whole.
 local function loop_index(node)
@@ -230,7 +234,9 @@ function step.phi(node, context)
   local kind, low, high
   for _, arg in ipairs(node.args) do
     kind = join(kind, arg.kind)
-    if arg.kind == "int" then low, high = min(low or arg.low, arg.low), max(high or arg.high, arg.high) end
+    if arg.kind == "int" then
+      low, high = min(low or arg.low, arg.low), max(high or arg.high, arg.high)
+    end
   end
   if not kind or loop_index(node) then return end
   if kind == "int" then return phi_of_whole(node, low, high, context.round) end

@@ -188,7 +188,9 @@ end
 local function frame_of(self, f, top)
   local code, reason = bytecode.read(f)
   if not code then self.fail("%s", reason) end
-  if code.info.isvararg then self.fail "a kernel cannot have, or call a function that has, '...'" end
+  if code.info.isvararg then
+    self.fail "a kernel cannot have '...', nor can a function that it calls"
+  end
   self.frames = self.frames + 1
   return { f = f, code = code, id = self.frames, blocks = {}, exit = graphs.block(), results = 0,
     top = top }

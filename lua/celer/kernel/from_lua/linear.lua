@@ -10,13 +10,13 @@ local M = {}
 
 ---@class celer.bounds_context
 ---@field atoms table<string, {choice: "min"|"max", [1]: celer.bound, [2]: celer.bound}>
----@field positive table<string, boolean>  captured numbers that are at least 1
+---@field least table<string, number>  of captured numbers, which are positive
 ---@field reaches {name: string, dim: integer}[]  those that are at least chunk.max[dim]
 ---@field from_zero boolean  whether no coordinate is negative
 
 ---@return celer.bounds_context
 function M.context(from_zero)
-  return { atoms = {}, positive = {}, reaches = {}, from_zero = from_zero }
+  return { atoms = {}, least = {}, reaches = {}, from_zero = from_zero }
 end
 
 function M.constant(c) return { c = c, of = {} } end
@@ -105,7 +105,7 @@ local function is_positive(context, form)
     if x ~= 0 then
       local least = what == "min" and 0 or what == "max" and 1 or nil
       if not context.from_zero then least = nil end
-      if context.positive[name] then least = 1 end
+      least = context.least[name] or least
       if x < 0 or not least then return false end
       c = c + x * least
     end

@@ -1,5 +1,4 @@
 --- mappers.lua -- range mappers and modes of a kernel's buffers, from its footprints.
-local builtin = require "celer.mapper.builtin"
 local linear = require "celer.kernel.from_lua.linear"
 local variants = require "celer.kernel.from_lua.variant"
 
@@ -20,7 +19,8 @@ local causes = {
 local function refuse(use)
   local unknown = use.unknown
   local cause = unknown.cause
-  local what = causes[cause.op] or "is no sum of coordinates, counters and captured numbers"
+  local what = causes[cause.op] or "is no sum of coordinates, counters and captured numbers, or "
+    .. "one that no bounds are known of"
   fail(unknown.node, "which part of '%s' a chunk touches cannot be derived: index %d %s%s. Give it "
     .. "where the kernel is submitted: celer.access(buffer, mapper) in the place of the buffer, as "
     .. "in celer.access(buffer, celer.all)", use.array.name, unknown.dim, what,
@@ -74,15 +74,9 @@ function M.of(variant, number)
   if not variant.mappers[number] then
     if use.unknown then refuse(use) end
     if use.fault then fail(use.fault.node, "%s", use.fault.message) end
-    variant.mappers[number] = make(variant, use.written or use.read)
+    variant.mappers[number] = make(variant, use.boxes)
   end
   return variant.mappers[number]
-end
-
---- Raises where items would collide, whatever the mapper.
-function M.check(variant, number)
-  local use = variant.uses[number]
-  if use and use.fault then fail(use.fault.node, "%s", use.fault.message) end
 end
 
 --- The range mapper for a call: the same function as long as its numbers are the same.
@@ -97,8 +91,7 @@ function M.bind(mapper, call)
     mapper.values[k] = now
   end
   if not same then
-    mapper.map = mapper.make(package.loaded.celer or builtin, unpack(mapper.values, 1,
-      #mapper.nodes))
+    mapper.map = mapper.make(require "celer", unpack(mapper.values, 1, #mapper.nodes))
     mapper.range = nil
   end
   return mapper.map
@@ -116,9 +109,9 @@ local function check_box(node, box, buffer, name)
   for d = 0, box.dims - 1 do
     local beyond = box.min[d] < 0 and box.min[d] or box.max[d] > buffer.size[d] and box.max[d] - 1
     if beyond then
-      fail(node, "'%s' leaves %s: index %d is %.0f for an item of the range, and may be 0 to %d; "
-        .. "keep it inside, as with math.min(i + 1, n - 1), or make the range smaller", name,
-        buffer.name, d, beyond, buffer.size[d] - 1)
+      fail(node, "index %d of '%s' is %.0f for an item of the range, and buffer %s has 0 to %.0f; "
+        .. "keep it inside, as by math.min(i + 1, n - 1), or make the range smaller", d, name,
+        beyond, buffer.name, buffer.size[d] - 1)
     end
   end
 end

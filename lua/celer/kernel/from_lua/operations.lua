@@ -66,6 +66,19 @@ local function index_element(self, node, key)
   return self:load(node, field)
 end
 
+-- Raises for an index, also one to be assigned to, of what has none.
+local function refuse_index(self, node)
+  if node.op == "load" then
+    self.fail("'%s' has %s: too many indices", node.array.name,
+      words.count(node.array.dims, "dimension"))
+  elseif node.op == "module" then
+    self.fail("a kernel cannot change the script's table '%s': it assigns to elements of its "
+      .. "parameters", node.path)
+  end
+  self.fail("a kernel cannot index %s%s", self.describe(node), node.op == "phi"
+    and ": index each where it is known" or "")
+end
+
 local function index(self, node, key)
   if node.op == "array" or node.op == "part" then return index_array(self, node, key) end
   if node.op == "element" then return index_element(self, node, key) end
@@ -76,8 +89,7 @@ local function index(self, node, key)
     end
     return self:extent(node.array, key.k)
   end
-  self.fail("a kernel cannot index %s%s", self.describe(node), node.op == "phi"
-    and " that was chosen before: index each where it is known" or "")
+  refuse_index(self, node)
 end
 
 -- The node that is stored: a whole struct, too.
@@ -101,8 +113,7 @@ local function store(self, node, key, value)
     return self.graph:add("store", { array = node.array, index = node.index, field = field,
       args = { self:value(value) }, effect = true })
   end
-  self.fail("a kernel cannot change %s: it assigns to elements of its parameters",
-    node.op == "module" and ("the script's table '%s'"):format(node.path) or self.describe(node))
+  refuse_index(self, node)
 end
 
 -- ---- calls and returns --------------------------------------------------------------
@@ -219,8 +230,8 @@ local function branch_and_copy(self, i, pc)
   return 2
 end
 
-local function for_condition(self, i, index)
-  return self.graph:add("in_loop", { args = { index, self:value(self:get(i.a + 1)),
+local function for_condition(self, i, counter)
+  return self.graph:add("in_loop", { args = { counter, self:value(self:get(i.a + 1)),
     self:value(self:get(i.a + 2)) } })
 end
 
@@ -307,17 +318,17 @@ function run.GSET(self, i)
     text(self, i.d), text(self, i.d))
 end
 
+local no_tables = "make tables, or change them: use local variables"
+local no_iterators = "loop over an iterator: count, as in for k = 0, n - 1 do"
+
+-- What a kernel cannot do.
 local why = {
-  FNEW = "a function inside of a kernel: write it before the kernel, and call it",
-  TNEW = "a table made by a kernel: use local variables",
-  TDUP = "a table made by a kernel: use local variables",
-  TSETM = "a table made by a kernel: use local variables",
-  CAT = "joining strings: a kernel computes with numbers and booleans",
-  LEN = "the length operator '#': use u.size[0], or u:extent(0)",
-  VARG = "'...'", ITERC = "a loop over an iterator: count, as in for k = 0, n - 1 do",
-  ITERN = "a loop over an iterator: count, as in for k = 0, n - 1 do",
-  ISNEXT = "a loop over pairs: count, as in for k = 0, n - 1 do",
-  KCDATA = "a number of 64 bits with LL or ULL: write it without",
+  FNEW = "make functions: write them in front of the kernel, and call them",
+  TNEW = no_tables, TDUP = no_tables, TSETM = no_tables,
+  CAT = "join strings: it computes with numbers and booleans",
+  LEN = "take a length by '#': use u.size[0] or u:extent(0)",
+  VARG = "use '...'", ITERC = no_iterators, ITERN = no_iterators, ISNEXT = no_iterators,
+  KCDATA = "use numbers of 64 bits with LL or ULL: write them without",
 }
 
 --- Runs an instruction; gives how many it took.
@@ -327,7 +338,7 @@ local why = {
 ---@return integer
 function M.run(lift, i, pc)
   local f = run[i.op]
-  if not f then lift.fail("a kernel cannot have %s", why[i.op] or "what " .. i.op .. " does") end
+  if not f then lift.fail("a kernel cannot %s", why[i.op] or "do " .. i.op) end
   return f(lift, i, pc) or 1
 end
 

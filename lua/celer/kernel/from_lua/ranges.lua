@@ -62,7 +62,8 @@ local function choice(what)
     if not low then return nil, high end
     local low2, high2 = range_of(self, node.args[2], block)
     if not low2 then return nil, high2 end
-    return linear.choose(self.context, what, low, low2), linear.choose(self.context, what, high, high2)
+    return linear.choose(self.context, what, low, low2),
+      linear.choose(self.context, what, high, high2)
   end
 end
 by_op.min, by_op.max = choice "min", choice "max"
@@ -95,11 +96,6 @@ function by_op.phi(self, node)
     high = high and linear.choose(self.context, "max", high, b) or b
   end
   return low, high
-end
-
-local function times(bound, x)
-  local out = constant(0)
-  return add(out, bound, x)
 end
 
 -- What the conditions say that hold in the block.
@@ -150,9 +146,11 @@ local function span(low, high, core, kind)
   return { low = low, high = high, core = core, kind = kind }
 end
 
--- How many elements lie between those of neighbouring items, at most. A box that goes on to
--- the next item's gives for a chunk what it gives for the chunk's parts.
-local function gap(form)
+--- How many elements lie between those of neighbouring items, at most. A box that goes on to
+--- the next item's gives for a chunk what it gives for the chunk's parts.
+---@param form celer.affine
+---@return number
+function M.gap(form)
   local n = 0
   for node, x in pairs(form.of) do
     if node.op == "coordinate" then n = n + math.abs(x) - 1 end
@@ -168,7 +166,7 @@ local function wrapped(self, node)
   local low, high = range_of(self, node.args[1], node.block)
   if not n or not low then return nil end
   local core = affine.of(node.args[1])
-  high = shift(high, gap(core))
+  high = shift(high, M.gap(core))
   local zero, last = constant(0), shift(n, -1)
   local not_before = linear.at_most(context, zero, low)
   local not_behind = linear.at_most(context, high, last)
@@ -187,6 +185,19 @@ local function wrapped(self, node)
       "behind")
   end
   return out
+end
+
+-- Whether a bound depends on how many items a chunk has. That of the whole then says nothing of
+-- the parts.
+local function grows(bound)
+  local text = linear.text(bound)
+  for d = 0, 2 do
+    if text:find(("chunk.min[%d]"):format(d), 1, true)
+      and text:find(("chunk.max[%d]"):format(d), 1, true) then
+      return true
+    end
+  end
+  return false
 end
 
 -- An index without the captured numbers that clamp it: what it moves with.
@@ -219,6 +230,7 @@ function M.spans(self, node, block)
   if spans then return spans end
   local low, high = range_of(self, node, block)
   if not low then return nil, high end
+  if grows(low) or grows(high) then return nil, node end
   return { span(low, high, core_of(self, node), "inside") }
 end
 

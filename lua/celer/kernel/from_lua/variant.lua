@@ -7,7 +7,6 @@ local captured = require "celer.kernel.from_lua.captured"
 local expression = require "celer.kernel.from_lua.expression"
 local footprint = require "celer.kernel.from_lua.footprint"
 local kinds = require "celer.kernel.from_lua.kinds"
-local kernels = require "celer.kernel.kernel"
 local lift = require "celer.kernel.from_lua.lift"
 local linear = require "celer.kernel.from_lua.linear"
 local ranges = require "celer.kernel.from_lua.ranges"
@@ -94,7 +93,7 @@ local function assume(self, call, context)
   for _, node in ipairs(self.captured.uniforms) do
     local name = self.names[node]
     if name and node.low > 0 and not call.wide then
-      context.positive[name] = true
+      context.least[name] = node.low
       for d = 1, call.items do
         local yes = value(node, call) >= call.most[d]
         table.insert(self.assumed, { node = node, dim = d, yes = yes })
@@ -214,16 +213,6 @@ function M.translate(f, call, name, keep_reads)
   self.ranges = ranges.new(context, self.names)
   self.uses = footprint.find(self.graph, call.items, self.ranges)
   write_source(self, call, name)
-  return self
-end
-
---- The same, as a kernel that can be launched.
----@param options? table  as of celer.kernel
----@return celer.lua_variant
-function M.compile(f, call, name, options)
-  local self = M.translate(f, call, name)
-  self.kernel = kernels.generated(self.text, lift.file_of(f), debug.getinfo(f, "S").linedefined,
-    options)
   return self
 end
 

@@ -76,7 +76,8 @@ end
 -- Whether a node is whole though it may be too large to be an integer: of what leads back to
 -- itself, by all the rest.
 local function is_whole(node, seen)
-  if node.kind == "int" or node.op == "floor" or node.op == "ceil" or seen[node] then return true end
+  if node.kind == "int" or seen[node] then return true end
+  if node.op == "floor" or node.op == "ceil" then return true end
   if not keeps[node.op] or node.op == "div" then return false end
   seen[node] = true
   for _, arg in ipairs(node.args) do

@@ -1,0 +1,203 @@
+-- What is derived of a kernel is what a careful user would have written.
+local box = require "celer.box"
+local mapper = require "celer.mapper.builtin"
+local mappers = require "celer.kernel.from_lua.mappers"
+local types = require "celer.data.types"
+local variants = require "celer.kernel.from_lua.variant"
+
+local min, max, floor = math.min, math.max, math.floor
+
+-- The call of a kernel under a range of these extents, with arrays as {dims} or {dims, type},
+-- all of the range's extents.
+local function call_of(extents, arguments)
+  local call = { items = #extents, least = {}, most = extents, wide = false, key = "",
+    arguments = {} }
+  for k, given in ipairs(arguments) do
+    local argument = { number = k, name = "a" .. k, what = type(given) }
+    if type(given) == "table" then
+      argument.what, argument.dims, argument.extents = "array", given[1], {}
+      argument.type = types.find(given[2] or "double")
+      for d = 0, given[1] - 1 do argument.extents[d] = extents[d + 1] or extents[1] end
+    else
+      argument.value = given
+    end
+    call.arguments[k] = argument
+  end
+  return call
+end
+
+local function derive(f, extents, ...)
+  local call = call_of(extents, { ... })
+  local variant = variants.translate(f, call, "k")
+  return function(number)
+    return variant.uses[number].mode, mappers.bind(mappers.of(variant, number), call)
+  end, variant
+end
+
+-- The points of what a mapper gives for a chunk, inside of the buffer.
+local function points(map, chunk, extents)
+  local out, shape = {}, box.shape(#extents, extents[1], extents[2])
+  for _, one in ipairs { map(chunk, shape) } do
+    for i = max(one.min[0], 0), min(one.max[0], extents[1]) - 1 do
+      local lo, hi = extents[2] and max(one.min[1], 0) or 0,
+        extents[2] and min(one.max[1], extents[2]) or 1
+      for j = lo, hi - 1 do out[i * 1000 + j] = true end
+    end
+  end
+  return out
+end
+
+-- Whether two mappers touch the same for all chunks.
+local function same(extents, derived, by_hand)
+  local n, m = extents[1], extents[2]
+  for i = 0, n - 1 do
+    for k = i + 1, n do
+      for j = 0, m and m - 1 or 0, 3 do
+        local chunk = m and box.chunk(2, i, j, nil, k, min(j + 4, m), nil, n, m)
+          or box.chunk(1, i, nil, nil, k, nil, nil, n)
+        assert.same(points(by_hand, chunk, extents), points(derived, chunk, extents))
+      end
+    end
+  end
+end
+
+describe("a footprint", function()
+  local n, m = 11, 9
+
+  it("of a stencil along the axes is a cross", function()
+    local of = derive(function(y, x, up, u)
+      up[y][x] = up[y][x] + u[min(y + 1, n - 1)][x] + u[max(y - 1, 0)][x]
+        + u[y][min(x + 1, m - 1)] + u[y][max(x - 1, 0)]
+    end, { n, m }, { 2 }, { 2 })
+    local mode, map = of(1)
+    assert.equal("read_write", mode)
+    same({ n, m }, map, mapper.one_to_one)
+    mode, map = of(2)
+    assert.equal("read", mode)
+    same({ n, m }, map, function(chunk) return chunk:grow(1, 0), chunk:grow(0, 1) end)
+  end)
+
+  it("of loops and conditions is their neighbourhood", function()
+    local of = derive(function(y, x, u, v)
+      local s = 0
+      for dy = -1, 1 do
+        for dx = -2, 2 do
+          if y + dy >= 0 and y + dy < n and x + dx >= 0 and x + dx < m then
+            s = s + u[y + dy][x + dx]
+          end
+        end
+      end
+      v[y][x] = s
+    end, { n, m }, { 2 }, { 2 })
+    local _, map = of(1)
+    same({ n, m }, map, mapper.neighborhood(1, 2))
+    assert.equal("discard_write", (of(2)))
+  end)
+
+  it("of rows, of all and of other places is theirs", function()
+    local of = derive(function(i, a, b, c, d)
+      for j = 0, m - 1 do c[i][j] = a[i][j] + b[0][j] end
+      d[n - 1 - i] = d[n - 1 - i] + 1
+    end, { n }, { 2 }, { 2 }, { 2 }, { 1 })
+    local _, map = of(1)
+    local function rows(chunk) return box.new({ chunk.min[0], 0 }, { chunk.max[0], m }) end
+    for i = 0, n - 1 do
+      local chunk = box.chunk(1, i, nil, nil, i + 1, nil, nil, n)
+      assert.same(points(rows, chunk, { n, m }), points(map, chunk, { n, m }))
+      assert.same(points(function() return box.new({ 0, 0 }, { 1, m }) end, chunk, { n, m }),
+        points(select(2, of(2)), chunk, { n, m }))
+    end
+    assert.equal("discard_write", (of(3)))
+    local mode, turned = of(4)
+    assert.equal("read_write", mode)
+    same({ n }, turned, function(chunk)
+      return box.new({ n - chunk.max[0] }, { n - chunk.min[0] })
+    end)
+  end)
+
+  it("of what wraps around is at both ends", function()
+    local wide = 40
+    local of = derive(function(i, u, v)
+      v[i] = u[(i + 3) % wide] + u[(i - 2) % wide]
+    end, { wide }, { 1 }, { 1 })
+    local _, map = of(1)
+    for lo = 0, wide - 1 do
+      for hi = lo + 1, wide do
+        local wanted = {}
+        for i = lo, hi - 1 do
+          wanted[(i + 3) % wide * 1000], wanted[(i - 2) % wide * 1000] = true, true
+        end
+        local chunk = box.chunk(1, lo, nil, nil, hi, nil, nil, wide)
+        local got = points(map, chunk, { wide })
+        -- What lies between the two is one box with them.
+        for i = lo, hi - 1 do
+          for d = -2, 3 do
+            if i + d >= 0 and i + d < wide then wanted[(i + d) * 1000] = true end
+          end
+        end
+        assert.same(wanted, got)
+      end
+    end
+  end)
+
+  it("discards what was there only where all of it is stored", function()
+    local function mode(f, ...)
+      local of = derive(f, { n }, ...)
+      return (of(1))
+    end
+    assert.equal("discard_write", mode(function(i, v) v[i] = i end, { 1 }))
+    assert.equal("discard_write", mode(function(i, v)
+      if i > 3 then v[i] = 1 else v[i] = 2 end
+    end, { 1 }))
+    assert.equal("write", mode(function(i, v) if i > 3 then v[i] = 1 end end, { 1 }))
+    assert.equal("write", mode(function(i, v) v[2 * i] = 1 end, { 1 }))
+    assert.equal("write", mode(function(i, v)
+      if i > 3 then return end
+      v[i] = 1
+    end, { 1 }))
+    assert.equal("write", mode(function(i, v)
+      for j = 0, i do v[i][j] = 1 end
+    end, { 2 }))
+    assert.equal("write", mode(function(i, v)
+      for j = 0, n - 1 do
+        if j == i then break end
+        v[i][j] = 1
+      end
+    end, { 2 }))
+    assert.equal("discard_write", mode(function(i, v) v[i][0], v[i][2] = 1, 2 end, { 2 }))
+    assert.equal("discard_write", mode(function(i, v) v[i][0], v[i][1] = 1, 2 end, { 2 }))
+    assert.equal("discard_write", mode(function(i, v) v[i].x, v[i].y = 1, 2 end, { 1, "float2" }))
+    assert.equal("write", mode(function(i, v) v[i].x, v[i].z = 1, 2 end, { 1, "float3" }))
+    assert.equal("read_write", mode(function(i, v) v[i][0] = v[i][1] end, { 2 }))
+  end)
+
+  it("says where items would collide, and what cannot be derived", function()
+    local function fault(words, f, ...)
+      local of = derive(f, { n }, ...)
+      local ok, message = pcall(of, 1)
+      assert.is_false(ok)
+      assert.matches(words, message)
+    end
+    fault("two items may write", function(i, v) v[floor(i / 2)] = 1 end, { 1 })
+    fault("two items may write", function(i, v) v[i - i] = 1 end, { 1 })
+    fault("writes at another place", function(i, v) v[i], v[i + 1] = 1, 2 end, { 1 })
+    fault("read where other items", function(i, v) v[i] = v[n - 1 - i] end, { 1 })
+    fault("cannot be derived", function(i, u, v) v[i] = u[i * i % 7] + u[i * i] end, { 1 }, { 1 })
+    fault("cannot be derived", function(i, u, v)
+      local s = 0
+      for k = i, n - 1 do s = s + u[k - i] end
+      v[i] = s
+    end, { 1 }, { 1 })
+  end)
+
+  it("relies on numbers only as they are", function()
+    local small = 5
+    local function f(i, u, v) v[i] = u[min(i + 1, small - 1)] end
+    local of, variant = derive(f, { n }, { 1 }, { 1 })
+    same({ n }, (select(2, of(1))), function(chunk)
+      return box.new({ min(chunk.min[0] + 1, small - 1) }, { min(chunk.max[0], small - 1) + 1 })
+    end)
+    small = n
+    assert.is_false(variants.fits(variant, call_of({ n }, { { 1 }, { 1 } })))
+  end)
+end)

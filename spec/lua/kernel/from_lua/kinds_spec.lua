@@ -1,0 +1,73 @@
+-- Numbers are integers where nobody can tell, and floats beside floats.
+local types = require "celer.data.types"
+local variants = require "celer.kernel.from_lua.variant"
+
+-- The C++ of a function of an item, arrays of these types and numbers.
+local function text_of(f, ...)
+  local call = { items = 1, least = { 0 }, most = { 100 }, wide = false, key = "", arguments = {} }
+  for k, given in ipairs { ... } do
+    call.arguments[k] = { number = k, name = debug.getlocal(f, k + 1), what = type(given),
+      value = given }
+    if type(given) == "string" then
+      local argument = call.arguments[k]
+      argument.what, argument.type, argument.dims = "array", types.find(given), 1
+      argument.extents = { [0] = 100 }
+    end
+  end
+  return variants.translate(f, call, "k").text
+end
+
+local function holds(words, f, ...)
+  local text = text_of(f, ...)
+  assert.truthy(text:find(words, 1, true), text)
+end
+
+describe("a number", function()
+  it("takes the type of what it meets", function()
+    local c = 0.1
+    holds("(u(i0) * (float)c)", function(i, u, v) v[i] = u[i] * c end, "float", "float")
+    holds("(u(i0) * 0.1f)", function(i, u, v) v[i] = u[i] * 0.1 end, "float", "float")
+    holds("(u(i0) * c)", function(i, u, v) v[i] = u[i] * c end, "double", "double")
+    holds("(float)((double)u(i0) * w(i0))", function(i, u, w, v) v[i] = u[i] * w[i] end, "float",
+      "double", "float")
+  end)
+
+  it("is compared exactly", function()
+    holds("((double)u(i0) == 0.10000000000000001)", function(i, u, v)
+      v[i] = u[i] == 0.1 and 1 or 0
+    end, "float", "float")
+    holds("(u(i0) == 0.5f)", function(i, u, v) v[i] = u[i] == 0.5 and 1 or 0 end, "float", "float")
+  end)
+
+  it("is divided as Lua does", function()
+    holds("((double)i0 / 2.0)", function(i, v) v[i] = i / 2 end, "double")
+    holds("lua::div_whole<int>(i0, 2)", function(i, u, v) v[i] = u[math.floor(i / 2)] end, "double",
+      "double")
+    holds("lua::mod_whole<int>((i0 - 1), 7)", function(i, u, v) v[i] = u[(i - 1) % 7] end, "double",
+      "double")
+    holds("lua::mod<double>", function(i, u, v) v[i] = u[i] % 0.5 end, "double", "double")
+  end)
+
+  it("is an integer only where it is exact", function()
+    local function generator(i, o)
+      local s = i
+      for _ = 1, 3 do s = (s * 1103515245 + 12345) % 2 ^ 31 end
+      o[i] = math.floor(s)
+    end
+    holds("double x", generator, "int")
+    holds("(long long)w(i0) + (long long)w(i0)", function(i, w, v) v[i] = w[i] + w[i] end, "int",
+      "double")
+    holds("((-(double)i0) * 1.0)", function(i, v) v[i] = (-i) * 1 end, "double")
+    holds("u(((-i0) + 100))", function(i, u, v) v[i] = u[-i + 100] end, "double", "double")
+  end)
+
+  it("that was captured is whole where it has to be, by its value", function()
+    local last, rate = 7, 1
+    holds("int last, double rate", function(i, u, v) v[i] = u[math.min(i, last)] * rate end,
+      "double", "double")
+    last = 7.5
+    assert.has_error(function()
+      text_of(function(i, u, v) v[i] = u[math.min(i, last)] * rate end, "double", "double")
+    end)
+  end)
+end)

@@ -1,0 +1,439 @@
+-- Kernels written in Lua: what they compute, what is derived of them, and what they refuse.
+local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
+local script = require("spec.support.script")
+
+-- interpret(f, range, ...) runs f for each item; array(extents, init) is what stands for a
+-- buffer then, and equal(what, snapshot, array, extents) compares.
+local setup = [[
+local function array(extents, init, d, ...)
+  d = d or 1
+  if d > #extents then return init(...) end
+  local t, at = {}, { ... }
+  for i = 0, extents[d] - 1 do
+    at[d] = i
+    t[i] = array(extents, init, d + 1, unpack(at))
+  end
+  return t
+end
+local function interpret(f, range, ...)
+  local given, n, at = { ... }, select("#", ...), {}
+  local function go(d)
+    if d > #range then
+      local all = { unpack(at) }
+      for k = 1, n do all[#range + k] = given[k] end
+      return f(unpack(all, 1, #range + n))
+    end
+    for i = 0, range[d] - 1 do
+      at[d] = i
+      go(d + 1)
+    end
+  end
+  go(1)
+end
+local function equal(what, s, t, extents, ...)
+  local at = { ... }
+  if #at == #extents then
+    local x = s(...)
+    if type(x) == "cdata" and type(t) == "number" then x = tonumber(x) end
+    if type(t) ~= "table" then return same(what, x, t) end
+    for name, y in celer.sorted_pairs(t) do same(what .. "." .. name, x[name], y) end
+    return
+  end
+  for i = 0, extents[#at + 1] - 1 do
+    local next_at = { unpack(at) }
+    next_at[#next_at + 1] = i
+    equal(what, s, t[i], extents, unpack(next_at))
+  end
+end
+-- f as a kernel against f in the interpreter. Arrays are {type, extents, init}.
+local function compare(what, f, range, ...)
+  local buffers, arrays = { ... }, { ... }
+  for k, given in ipairs { ... } do
+    if type(given) == "table" then
+      buffers[k] = celer.buffer(given[1], given[2], { init = given[3] })
+      arrays[k] = array(given[2], given[3])
+    end
+  end
+  celer.kernel(f)(range, unpack(buffers))
+  interpret(f, range, unpack(arrays))
+  for k, given in ipairs { ... } do
+    if type(given) == "table" then
+      equal(what .. " " .. k, celer.wait(buffers[k]), arrays[k], given[2])
+    end
+  end
+end
+local min, max, floor = math.min, math.max, math.floor
+]]
+
+-- The shortest program that there is, as its lines stand in the guide.
+local smooth = [[
+local celer = require "celer"
+local n = 1000
+local u = celer.buffer("float", {n}, {init = function(i) return i end})
+local v = celer.buffer("float", {n})
+local smooth = celer.kernel(function(i, u, v)
+  v[i] = (u[math.max(i - 1, 0)] + u[i] + u[math.min(i + 1, n - 1)]) / 3
+end)
+smooth({n}, u, v)
+print(v(10))
+]]
+
+describe("a kernel written in Lua", function()
+  for ranks = 1, 3 do
+    it("needs nine lines, on " .. ranks .. " ranks", function()
+      local path = scratch.path(".lua")
+      scratch.write(path, smooth)
+      local r = celer.run({ "run", path }, { ranks = ranks > 1 and ranks or nil })
+      assert.equal("", r.stderr)
+      assert.equal("10\n", r.stdout)
+      assert.equal(0, r.status)
+    end)
+  end
+
+  script.everywhere("computes stencils as the interpreter does", setup .. [[
+local n = 13
+local function waves(i, j) return math.sin(3 * i + 7 * j) end
+local function zero() return 0 end
+compare("wave", function(y, x, up, u, c)
+  local uy = u[min(y + 1, n - 1)][x] + u[max(y - 1, 0)][x]
+  local ux = u[y][min(x + 1, n - 1)] + u[y][max(x - 1, 0)]
+  up[y][x] = 2 * u[y][x] - up[y][x] + c * (ux + uy - 4 * u[y][x])
+end, { n, n }, { "double", { n, n }, waves }, { "double", { n, n }, waves }, 0.25)
+compare("life", function(y, x, board, after)
+  local neighbours = 0
+  for dy = -1, 1 do
+    for dx = -1, 1 do
+      if (dy ~= 0 or dx ~= 0) and y + dy >= 0 and y + dy < n and x + dx >= 0 and x + dx < n then
+        neighbours = neighbours + board[y + dy][x + dx]
+      end
+    end
+  end
+  after[y][x] = (neighbours == 3 or neighbours == 2 and board[y][x] == 1) and 1 or 0
+end, { n, n }, { "uint8_t", { n, n }, function(i, j) return (i * 7 + j * j * 3) % 5 < 2 and 1 or 0
+  end }, { "uint8_t", { n, n }, zero })
+compare("a torus of structs", function(y, x, a, b)
+  local here, north, south = a[y][x], a[(y - 1) % n][x], a[(y + 1) % n][x]
+  local west, east = a[y][(x - 1) % n], a[y][(x + 1) % n]
+  b[y][x].x = here.x + north.x + south.x + west.x + east.x - 4 * here.x
+  b[y][x].y = here.y * here.x - north.y
+end, { n, n }, { "double2", { n, n }, function(i, j)
+  return { x = waves(i, j), y = waves(j, i) }
+end }, { "double2", { n, n }, function() return { x = 0, y = 0 } end })
+compare("in space", function(z, y, x, heat, after)
+  local here = heat[z][y][x]
+  local dz = heat[min(z + 1, 6)][y][x] + heat[max(z - 1, 0)][y][x]
+  after[z][y][x] = here + 0.125 * (dz + heat[z][max(y - 1, 0)][x] - 3 * here)
+end, { 7, 6, 5 }, { "double", { 7, 6, 5 }, function(i, j, k) return waves(i, j + k) end },
+  { "double", { 7, 6, 5 }, zero })
+]])
+
+  script.everywhere("has Lua's loops, conditions, calls and numbers", setup .. [[
+local n, k, flag, most = 24, 0.75, true, 100
+local list, options = { [0] = 2, -1, 0, 5 }, { feed = 0.03, on = true }
+local function zero() return 0 end
+local function value(i) return i * 0.37 - 3 end
+local function whole(i) return (i * 5) % 11 - 4 end
+compare("loops", function(i, v)
+  local s = 0
+  for j = 3, -1, -1 do
+    if j == i then goto continue end
+    s = s + j * k
+    ::continue::
+  end
+  while s < 5 do
+    s = s + 1.5
+    if s == 3 then break end
+  end
+  repeat
+    local t = s - 1
+    s = t
+  until t < 2 or not flag
+  v[i] = s
+end, { n }, { "double", { n }, zero })
+local function steps(x, y)
+  local a, b, j = 0, 0, 0
+  while j < most and a * a + b * b < 4 do
+    a, b = a * a - b * b + x, 2 * a * b + y
+    j = j + 1
+  end
+  return j
+end
+compare("a count", function(y, x, o) o[y][x] = steps(x / n - 1.5, y / n - 1) end, { n, n },
+  { "int", { n, n }, zero })
+local function both(a) if a > 3 then return a, -a end return -1, a end
+compare("results and choices", function(i, u, v)
+  local a, b = both(u[i])
+  v[i] = (a > 0 and options.on) and a * options.feed or (b or 7) + list[i % 4]
+end, { n }, { "double", { n }, value }, { "double", { n }, zero })
+compare("numbers of Lua", function(i, w, v, o)
+  local a = w[i]
+  v[i] = a / 4 + a % 3 - a % -3 + (a + 0.5) % 1.5 + 2 ^ (a % 5) + (-a) ^ 2 + floor(a / 3)
+  if v[i] ~= v[i] then v[i] = -1 end
+  o[i] = floor(a / 2) * 3 + a % 7 - max(a, -a) + bit.bxor(bit.lshift(a, 3), 5) % 1000
+end, { n }, { "int", { n }, whole }, { "double", { n }, zero }, { "int", { n }, zero })
+compare("what is beyond an int", function(i, w, v)
+  v[i] = (w[i] + w[n - 1 - i]) * 2 - w[i] % 1000 + -w[i]
+end, { n }, { "int", { n }, function(i)
+  return i % 2 == 0 and 2147483647 - i or -2147483648 + i
+end }, { "double", { n }, zero })
+compare("the sign of 0", function(i, v) v[i] = 1 / -(i % 2) end, { n }, { "double", { n }, zero })
+compare("booleans", function(i, b, v)
+  b[i] = not b[i] and i > 3
+  v[i] = b[i] == flag and 1 or 0
+end, { n }, { "bool", { n }, function(i) return i % 3 == 0 end }, { "double", { n }, zero })
+]])
+
+  script.everywhere("takes captured values as they are at each submission", [[
+local v = celer.buffer("double", 8)
+local c, n, list, options, flag = 0.5, 8, { [0] = 1, 2, 3, 4 }, { feed = 1 }, true
+local function helper(x) return x * 2 end
+local k = celer.kernel(function(i, v)
+  v[i] = helper(c) + list[i % 4] + options.feed + (i < n and 100 or 0) + (flag and 1000 or 0)
+end)
+local function variants()
+  local count = 0
+  for _, list_of in pairs(k.variants) do count = count + #list_of end
+  return count
+end
+local function holds(what, first, last, wanted)
+  k(8, v)
+  same(what .. ", first", v(0), first)
+  same(what .. ", last", v(7), last)
+  same(what .. ", compiled", variants(), wanted)
+end
+holds("at first", 1103, 1106, 1)
+c = 2
+holds("another number", 1106, 1109, 1)
+options.feed, flag = 7, false
+holds("another field and flag", 112, 115, 1)
+n = 4
+holds("a bound", 112, 15, 2)
+n = 4.5
+holds("one that is no longer whole", 112, 15, 3)
+n = 8
+holds("again", 112, 115, 3)
+list[3] = 40
+holds("a list", 112, 151, 4)
+helper = function(x) return x * 3 end
+holds("a function", 114, 153, 5)
+flag = nil
+local ok, message = pcall(k, 8, v)
+same("nil", not ok and message:match "case%.lua:6: (.*)",
+  "'flag' is nil where the kernel is submitted")
+]])
+
+  script.everywhere("is submitted in several ways", [==[
+local n = 12
+local a = celer.buffer("int", { n, n }, { name = "a", init = function(i, j) return i + j end })
+local b = celer.buffer("int", { n, n }, { name = "b", init = function(i, j) return i - j end })
+local c = celer.buffer("int", { n, n }, { name = "c" })
+local product = celer.kernel(function(i, j, a, b, c)
+  local sum = 0
+  for k = 0, a:extent(1) - 1 do sum = sum + a[i][k] * b(k, j) end
+  c[i][j] = sum
+end, { name = "product" })
+same("its name", product.name, "product")
+local function wanted(i, j)
+  local sum = 0
+  for k = 0, n - 1 do sum = sum + (i + k) * (k - j) end
+  return sum
+end
+local function holds(what)
+  same(what, c(3, 4), wanted(3, 4))
+  c:fill(0)
+end
+product({ n, n }, a, b, c)
+holds "by itself"
+q:parallel_for({ n, n }, product, a, b, c)
+holds "to a queue"
+celer.parallel_for(celer.box({ 3, 4 }, { 4, 5 }), product, a, b, c)
+holds "for a box"
+q:submit(function(cg) cg:parallel_for({ n, n }, product, a, b, c) end)
+holds "in a group"
+q:submit(function(cg)
+  local ra, rb, w = cg:read(a, celer.slice(1)), cg:read(b, celer.slice(0)), cg:discard_write(c)
+  cg:name "of one's own"
+  cg:parallel_for({ n, n }, product, ra, rb, w)
+end)
+holds "with accesses"
+celer.submit(function(cg) cg:parallel_for({ n, n }, product, celer.access(a, celer.all), b, c) end)
+holds "with a mapper"
+same("accesses", product:accesses({ n, n }, a, b, c), table.concat({
+  "read          a: celer.box({ chunk.min[0], 0 }, { chunk.max[0], a_size_1 })",
+  "read          b: celer.box({ 0, chunk.min[1] }, { a_size_1, chunk.max[1] })",
+  "discard_write c: celer.box({ chunk.min[0], chunk.min[1] }, { chunk.max[0], chunk.max[1] })" },
+  "\n"))
+same("source", product:source():match "kernel void (%w+)", "product")
+same("info", product:info().backend ~= nil, true)
+local sum, largest = celer.buffer("double"), celer.buffer("double")
+local histogram = celer.buffer("int", 4, { init = 1 })
+local reduce = celer.kernel(function(i, j, a, s, m, h)
+  s:add(a[i][j])
+  m:max(a[i][j] / 2)
+  h[(i + j) % 4]:add(1)
+end)
+reduce({ n, n }, a, celer.sum(sum), celer.reduce(largest, "max"),
+  celer.sum(histogram, { include_current = true }))
+same("a sum", sum(), n * n * (n - 1))
+same("a maximum", largest(), n - 1)
+same("a histogram", histogram(1), 1 + n * n / 4)
+q:submit(function(cg)
+  cg:parallel_for({ n, n }, celer.kernel(function(i, j, a, s) s:add(a[i][j]) end), a,
+    cg:reduce(sum, "sum"))
+end)
+same("a sum in a group", sum(), n * n * (n - 1))
+local index = celer.buffer("int", n, { init = function(i) return n - 1 - i end })
+local x, y = celer.buffer("float", n, { init = function(i) return i end }), celer.buffer("float", n)
+local gather = celer.kernel(function(i, x, index, y) y[i] = x[index[i]] end)
+gather(n, celer.access(x, celer.all), index, y)
+same("a gather", y(2), n - 3)
+same("a fence", celer.fence(y):get()(0), n - 1)
+same("after a drain", celer.drain(y)(1), n - 2)
+gather(n, celer.access(x, celer.all), index, y)
+same("a queue anew", y(11), 0)
+]==])
+
+  script.everywhere("keeps to the promises that are derived", [[
+local n = 40
+local u = celer.buffer("double", { n, n }, { init = function(i, j) return i * 3 + j end })
+local v = celer.buffer("double", { n, n }, { init = 0 })
+local k = celer.kernel(function(y, x, u, v)
+  local s = 0
+  for d = -2, 2 do s = s + u[math.min(math.max(y + d, 0), n - 1)][x] + u[y][(x + d) % n] end
+  if x > 3 and y < 17 then v[y][x] = s else v[y][x] = -s end
+end)
+for _ = 1, 3 do k({ n, n }, u, v) end
+celer.wait()
+]], nil, { before = { "--check-bounds" } })
+
+  it("is looked at by celer check", function()
+    local path = scratch.path(".lua")
+    scratch.write(path, smooth .. [[
+local skewed = celer.kernel(function(i, u, v) v[i] = u[math.min(i + 3, n - 1)] end)
+celer.submit(function(cg) cg:parallel_for({n}, skewed, cg:read(u), v) end)
+celer.wait()
+]])
+    local r = celer.run { "check", path }
+    assert.matches("%.lua:11: mistake: .*touches what it was not promised", r.stdout .. r.stderr)
+    assert.not_matches("%.lua:8: ", r.stdout .. r.stderr)
+    assert.not_equal(0, r.status)
+  end)
+
+  -- What is refused: parameters and body of a kernel, what it is submitted with, the message.
+  -- Each is a line of its own, and the message names that line.
+  local refusals = {
+    { "i, v", "v[i] = u[i]", "v", "the kernel captures 'u', the buffer u: make it a parameter" },
+    { "i, v", "v[i] = text", "v", "it takes a string" },
+    { "i, v", "local a = 'x' .. i v[i] = 1", "v", "cannot join strings" },
+    { "i, v", "local a = {} a[1] = 2 v[i] = 1", "v", "cannot make tables" },
+    { "i, v", "local a = { 1, 2 } v[i] = a[1]", "v", "cannot make tables" },
+    { "i, v", "local f = function() return i end v[i] = f()", "v", "cannot make functions" },
+    { "i, v", "v[i] = again(i)", "v", "'again' calls itself", 8 },
+    { "i, v", "for k in pairs(list) do v[i] = k end", "v", "pairs cannot be called in a kernel" },
+    { "i, v", "print(i) v[i] = 1", "v", "print cannot be called in a kernel: " },
+    { "i, v", "v[i] = math.random()", "v", "math.random cannot be called.*philox" },
+    { "i, v", "v[i] = celer.random()", "v", "celer.random belongs to the script" },
+    { "i, v", "v[i] = #v", "v", "cannot take a length by '#'" },
+    { "i, v", "v[i] = object[3]", "v", "captures 'object', a table" },
+    { "i, v", "v[i] = nothing", "v", "'nothing' is nil where the kernel is submitted" },
+    { "i, v", "v[i] = misspelt", "v", "'misspelt' is nil where the kernel is submitted" },
+    { "i, v", "n = 3 v[i] = 1", "v", "cannot assign to 'n', which all items share" },
+    { "i, v", "global = 3 v[i] = 1", "v", "cannot assign to the global 'global'" },
+    { "i, v", "v[i] = 1 return 3", "v", "a kernel returns nothing" },
+    { "i, v, ...", "v[i] = ...", "v", "a kernel cannot have '...'" },
+    { "i, v, c", "v[i] = c", "v", "it was given 1 argument", "submit" },
+    { "i, v", "v[i] = 1", "v, 3", "takes 2 parameters: .*, 1 argument; it was given 2 arguments",
+      "submit" },
+    { "i, v, c", "v[i] = c", "v, 'x'", "argument 2 %('c'%) is a string", "submit" },
+    { "i, v", "v[i][i] = 1", "v", "'v' has 1 dimension: too many indices" },
+    { "i, m", "m[i] = 1", "m", "'m' has 2 dimensions, and is given 1 here" },
+    { "i, m, v", "v[i] = m[i]", "m, v", "'m' has 2 dimensions, and is given 1 here" },
+    { "i, m, v", "v[i] = m(i)", "m, v", "'m' has 2 dimensions, and is given 1 here" },
+    { "i, u, v", "v[i] = u[i / 2]", "u, v", "index 0 of 'u' may be a fraction: write math.floor" },
+    { "i, w", "w[i] = i / 2", "w", "'w' has whole numbers %(int%), and this may be a fraction" },
+    { "i, v", "v[i] = i < 3", "v", "'v' has numbers: write c and 1 or 0" },
+    { "i, b", "b[i] = 1", "b", "'b' has booleans: write x ~= 0" },
+    { "i, b, v", "v[i] = b[i] + 1", "b, v", "cannot compute with a boolean" },
+    { "i, v", "local x = false if i > 3 then x = 2 end v[i] = x", "v", "use one variable for" },
+    { "i, v", "local x if i > 3 then x = 2 end v[i] = x", "v", "use one variable for each" },
+    { "i, s", "s[i].z = 2", "s", "a pair_of has no field 'z'" },
+    { "i, s, v", "v[i] = s[i].z", "s, v", "a pair_of has no field 'z'" },
+    { "i, s, v", "v[i] = s[i] + 1", "s, v", "cannot compute with a struct" },
+    { "i, s, v", "v[i] = s[i]", "s, v", "'v' takes a number here" },
+    { "i, s", "s[i] = 1", "s", "'s' takes a pair_of, or assign to its fields" },
+    { "i, s, v", "local e if i > 3 then e = s[i] else e = s[0] end v[i] = e.x", "s, v",
+      "cannot index a value that was chosen before" },
+    { "i, u, w, v", "v[i] = u[w[i]]", "u, w, v",
+      "which part of 'u' .* index 0 is computed from an element.*celer.access%(buffer, mapper%)" },
+    { "i, w, v", "v[w[i]] = 1", "w, v", "which part of 'v'|may write one element" },
+    { "i, u, v", "local k = 0 while u[k] > 2 do k = k + 1 end v[i] = k", "u, v",
+      "index 0 is changed by a loop whose turns are not counted" },
+    { "i, v", "v[0] = i", "v", "two items may write one element of 'v'" },
+    { "i, v", "v[i] = 1 v[i + 1] = 2", "v", "writes at another place" },
+    { "i, v", "v[i] = v[math.max(i - 1, 0)]", "v", "'v' is read where other items may write" },
+    { "i, u, v", "v[i] = u[i + 1]", "u, v", "index 0 of 'u' is 16 for an item of the range, and "
+      .. "buffer u has 0 to 15" },
+    { "i, u, v", "v[i] = u[i - 1]", "u, v", "index 0 of 'u' is %-1 for an item" },
+    { "i, u, v", "v[i] = u[i]", "v, v", "the buffer v is both 'u' and 'v', and is written",
+      "submit" },
+    { "i, r, v", "v[i] = 1", "celer.sum(t), v", "'r' is given to be reduced into" },
+    { "i, r, v", "v[i] = r()", "celer.sum(t), v", "'r' is reduced into, and cannot be read" },
+    { "i, r", "r:min(i)", "celer.sum(t)", "'r' is reduced by \"sum\": write r:add%(x%)" },
+    { "i, r", "r.add(i)", "celer.sum(t)", "call it with a colon: r:add" },
+    { "i, v", "v[i] = list[i]", "v", "'list' has %[1%] to %[3%], and this index may be another" },
+    { "i, v", "list[i] = 1", "v", "cannot change the script's table 'list'" },
+    { "i, v", "v[i] = n(3)", "v", "cannot call a number" },
+    { "i, v", "v[i] = math.floor()", "v", "math.floor takes 1 argument, got 0" },
+    { "i, v", "v[i] = math.modf(i)", "v", "math.modf cannot be called in a kernel: write" },
+    { "i, v", "while true do v[i] = 1 end", "v", "the kernel never ends" },
+    { "i, v", "v[i] = 3LL", "v", "cannot use numbers of 64 bits with LL" },
+    { "i, v", "v:fill(3)", "v", "'v' has no method 'fill' in a kernel" },
+    { "i, v", "v[i] = v:extent(3)", "v", "'v' has 1 dimension; they count from 0" },
+    { "i, v", "v[i] = v.size[i]", "v", "'v.size' takes a dimension, as a number that" },
+    { "i, v", "if v[i] == 'x' then v[i] = 1 end", "v", "it takes a string" },
+    { "i, q", "q[i] = 1", "q", "their type is neither a number of at most 64 bits" },
+  }
+
+  -- Submits each of them, and prints what is said.
+  local function script_of_refusals()
+    local text = { [[
+local n, list, text, nothing = 16, { 1, 2, 3 }, "text", nil
+local object = setmetatable({}, { __index = function() return 1 end })
+local u = celer.buffer("double", n, { name = "u", init = 1 })
+local v, w = celer.buffer("double", n, { name = "v" }), celer.buffer("int", n, { init = 0 })
+local m, b = celer.buffer("double", { n, n }, { init = 0 }), celer.buffer("bool", n)
+local s = celer.buffer(celer.struct("pair_of", "double x, y;"), n, { init = { x = 1, y = 2 } })
+local function again(x) if x > 1 then return 2 * again(x - 1) end return 1 end
+local t, q = celer.buffer("double", {}, { name = "t" }), celer.buffer("uint64_t", n, { init = 0 })
+local function try(k, ...)
+  local ok, message = pcall(k, n, ...)
+  if ok then ok, message = pcall(celer.wait) end
+  print(ok and "no error" or message)
+end]] }
+    for _, case in ipairs(refusals) do
+      text[#text + 1] = ("try(celer.kernel(function(%s) %s end), %s)"):format(case[1], case[2],
+        case[3])
+    end
+    return table.concat(text, "\n")
+  end
+
+  for _, ranks in ipairs { 1, 3 } do
+    it("refuses what it cannot compile, with its line, on " .. ranks .. " ranks", function()
+      local r = script.run(script_of_refusals(),
+        { ranks = ranks > 1 and ranks or nil, devices = 1 })
+      assert.equal("", r.stderr)
+      local line, k = 14, 0 -- that of the first, after the script's own
+      for message in r.stdout:gmatch "[^\n]+" do
+        k = k + 1
+        local case = refusals[k]
+        local one, other = case[4]:match "^(.-)|(.*)$"
+        local where = case[5] == "submit" and 11 or case[5] or line + k
+        local said = case[2] .. ": " .. message
+        assert.truthy(message:find("case.lua:" .. where .. ": ", 1, true), said)
+        assert.truthy(message:find(one or case[4]) or other and message:find(other), said)
+      end
+      assert.equal(#refusals, k)
+    end)
+  end
+end)
