@@ -102,6 +102,7 @@ if [ -n "$long" ]; then
   long mistakes spec/long/run.lua
   long hosts spec/long/hosts.lua
   long restarts spec/long/restarts.lua
+  long functions spec/long/functions.lua
   case $sanitizers in
     *address* | *thread*) echo "skipped: sanitizers have an allocator of their own"
       add 0 0 1 0 ;;

@@ -1,12 +1,12 @@
 --- compare.lua -- random functions: the interpreter against the kernels made of them.
 ---
----   celer run spec/random/functions/compare.lua SEED COUNT [BATCH]
+---   celer run spec/random/functions/compare.lua SEED COUNT [BATCH [spoil]]
 ---
 --- Each function is run by the interpreter for n items, with its reads recorded, and by the
 --- kernel. Doubles and integers must be the same to the last bit; what was read must lie in the
 --- derived boxes, for chunks made at random. What the interpreter refuses has to be refused as
 --- a kernel, too. The last line is `N functions, N refused, N
---- differ, N leave their boxes`.
+--- differ, N leave their boxes`. With `spoil` each kernel adds 1 at the end, and must differ.
 local celer = require "celer"
 local box = require "celer.box"
 local mappers = require "celer.kernel.from_lua.mappers"
@@ -14,6 +14,7 @@ local variants = require "celer.kernel.from_lua.variant"
 local make = require "make"
 
 local seed, count, batch = tonumber(arg[1]) or 1, tonumber(arg[2]) or 50, tonumber(arg[3]) or 50
+local spoil = arg[4] == "spoil"
 math.randomseed(seed)
 
 local n, k, flag = 32, 0.75, true
@@ -177,7 +178,10 @@ end
 local function flush(cases)
   if #cases == 0 then return end
   local text = {}
-  for j, case in ipairs(cases) do text[j] = case.variant.text end
+  for j, case in ipairs(cases) do
+    text[j] = case.variant.text
+    if spoil then text[j] = text[j]:gsub("(.*v%(i0%) = )", "%1 1 + ") end
+  end
   local kernels = celer.kernel(table.concat(text, "\n"))
   for _, case in ipairs(cases) do run(case, kernels["f" .. case.number]) end
 end

@@ -56,7 +56,8 @@ local MANY = 32 -- an extent from here on is further than a stencil reaches
 
 -- Bounds of captured numbers that have to be whole, by their class at the call.
 local classes = {
-  many = { MANY, 2 ^ 31 - 1 }, few = { 1, MANY - 1 }, small = { -2 ^ 31 + 1, 2 ^ 31 - 1 }, large = { -2 ^ 50, 2 ^ 50 },
+  many = { MANY, 2 ^ 31 - 1 }, few = { 1, MANY - 1 },
+  small = { -2 ^ 31 + 1, 2 ^ 31 - 1 }, large = { -2 ^ 50, 2 ^ 50 },
 }
 
 --- The class of a number that has to be whole; "other" if it is not.

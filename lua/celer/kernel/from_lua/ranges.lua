@@ -178,11 +178,12 @@ local function wrapped(self, node)
   local out = { span(linear.choose(context, "max", low, zero),
     linear.choose(context, "min", high, last), core, "inside") }
   if not not_before then
-    out[2] = span(linear.choose(context, "min", add(low, n, 1), n), last, core, "before")
+    out[2] = span(linear.choose(context, "min", add(low, n, 1), n),
+      linear.choose(context, "min", add(high, n, 1), last), core, "before")
   end
   if not not_behind then
-    out[#out + 1] = span(zero, linear.choose(context, "max", add(high, n, -1), constant(-1)), core,
-      "behind")
+    out[#out + 1] = span(linear.choose(context, "max", add(low, n, -1), zero),
+      linear.choose(context, "max", add(high, n, -1), constant(-1)), core, "behind")
   end
   return out
 end
