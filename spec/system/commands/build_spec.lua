@@ -125,6 +125,27 @@ describe("celer build", function()
     assert.equal("2 compiled, 0 had been compiled before", built(r), r.stderr)
   end)
 
+  needs_nvrtc("compiles kernels written in Lua", function()
+    write [==[
+      local celer = require "celer"
+      local n = 64
+      local u, w = celer.buffer("float", n, { init = 1 }), celer.buffer("int", n, { init = 1 })
+      local v, h = celer.buffer("double", n), celer.buffer("int", 4)
+      local k = celer.kernel(function(i, u, w, v, h)
+        local s = 0
+        for d = -2, 2 do
+          if i + d >= 0 and i + d < n then s = s + u[i + d] ^ 0.5 % 0.3 end
+        end
+        while s < 3 do s = s + math.max(w[i] % -7, math.floor(i / 3)) + bit.band(w[i], 3) + 1 end
+        v[i] = math.sin(s) / u[(i - 1) % n]
+        h[i % 4]:add(1)
+      end)
+      k(n, u, w, v, celer.sum(h))
+    ]==]
+    local r = build("--arch", "sm_90")
+    assert.equal("1 compiled, 0 had been compiled before", built(r), r.stderr)
+  end)
+
   needs_nvrtc("says which sources cannot be kept", function()
     os.execute(("echo '#define TWO 2' > '%s/two.h'"):format(folder))
     write [==[

@@ -4,6 +4,7 @@ local buffers = require "celer.data.buffer"
 local kernels = require "celer.kernel.kernel"
 local lift = require "celer.kernel.from_lua.lift"
 local mappers = require "celer.kernel.from_lua.mappers"
+local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
 local spaces = require "celer.space"
 local variants = require "celer.kernel.from_lua.variant"
@@ -209,6 +210,10 @@ end
 ---@param self celer.lua_kernel
 ---@param ... any
 function M.submit(cg, range, self, ...)
+  if nd_range.is_nd_range(range) then
+    fail("cg:parallel_for: kernel %s is written in Lua, and such kernels have no groups: give it a "
+      .. "range such as { n }, or write it in C++", self.name)
+  end
   local space = spaces.of(range, "cg:parallel_for")
   local call, given = describe(self, space, select("#", ...), ...)
   local variant = variant_for(self, call)
@@ -309,6 +314,6 @@ end
 
 function M.is_kernel(value) return getmetatable(value) == LuaKernel end
 
-words.methods(LuaKernel)
+words.methods(LuaKernel, { "name" })
 
 return M

@@ -148,6 +148,7 @@ step.min = whole_if(function(_, a, b) return min(a.low, b.low), min(a.high, b.hi
 step.max = whole_if(function(_, a, b) return max(a.low, b.low), max(a.high, b.high) end)
 
 step.mod = whole_if(function(_, a, b)
+  if a.low < -EXACT or a.high > EXACT then return nil end
   if b.low > 0 then return a.low >= 0 and a.high < b.low and a.low or 0, b.high - 1 end
   if b.high < 0 then return b.low + 1, 0 end
 end)

@@ -64,14 +64,19 @@ local reserved = {}
 for word in ([[it in out inout reducer item kernel lua celer chunk min max int float double bool
 char long short signed unsigned const void goto return if else for while do switch case default
 break continue struct class union enum template typename this true false new delete operator
-private public protected static inline using namespace auto and or not xor end local function nil
-abs floor ceil pow sqrt exp log sin cos tan asin acos atan sinh cosh tanh atan2 fmod fabs]])
-  :gmatch "%S+" do reserved[word] = true end
+private public protected static inline using namespace auto and or not xor compl bitand bitor
+asm alignas alignof catch constexpr decltype explicit export extern friend mutable noexcept operator
+register sizeof throw try typedef typeid typename virtual volatile wchar_t nullptr static_assert
+thread_local const_cast dynamic_cast reinterpret_cast static_cast char16_t char32_t errno stdin
+stdout stderr linux unix main group tile box philox printf end local function nil rint
+abs floor ceil pow sqrt exp log log10 sin cos tan asin acos atan sinh cosh tanh atan2 fmod fabs]])
+  :gmatch "%S+" do reserved[word], reserved[word .. "f"] = true, true end
 
--- A name of C++ and Lua that nothing else has.
+-- A name of C++ and Lua that nothing else has, and no macro.
 local function unique(taken, name)
   name = name:gsub("[^%w_]", "_")
-  if not name:find "^[%a]" then name = "v" .. name end
+  if not name:find "^%a" or name:find "__" then name = "v" .. name:gsub("_+", "_") end
+  if name:find "^%u[%u%d_]*$" and #name > 1 then name = name .. "_" end
   while reserved[name] or taken[name] or name:find "^[xtBi]%d+$" do name = name .. "_" end
   taken[name] = true
   return name
