@@ -8,43 +8,33 @@ local most = tonumber(arg[2]) or 500
 local coarse = math.min(n, 64)
 
 local q = celer.queue()
-local kernels = celer.kernel [[
-  __device__ int iterations(double x, double y, int most) {
-    double a = 0, b = 0;
-    int i = 0;
-    for (; i < most && a * a + b * b < 4; ++i) {
-      const double next = a * a - b * b + x;
-      b = 2 * a * b + y;
-      a = next;
-    }
-    return i;
-  }
-  kernel void draw(item<2> it, out<int, 2> steps, int most) {
-    const double scale = 3.0 / it.range(0);
-    steps(it[0], it[1]) = iterations(it[1] * scale - 2.25, it[0] * scale - 1.5, most);
-  }
-  kernel void add_rows(item<1> it, in<int, 2> steps, out<int64_t, 1> sums, int w) {
-    int64_t sum = 0;
-    for (int x = 0; x < w; ++x) sum += steps(it[0], x);
-    sums(it[0]) = sum;
-  }
-]]
 
-local function rows(chunk, buffer)
-  return celer.box({ chunk.min[0], 0 }, { chunk.max[0], buffer.size[1] })
+local function iterations(x, y)
+  local a, b, i = 0, 0, 0
+  while i < most and a * a + b * b < 4 do
+    a, b = a * a - b * b + x, 2 * a * b + y
+    i = i + 1
+  end
+  return i
 end
+
+local draw_item = celer.kernel(function(y, x, steps)
+  local scale = 3 / steps.size[0]
+  steps[y][x] = iterations(x * scale - 2.25, y * scale - 1.5)
+end, { name = "draw" })
+
+local add_rows = celer.kernel(function(y, steps, sums)
+  local sum = 0
+  for x = 0, steps.size[1] - 1 do sum = sum + steps[y][x] end
+  sums[y] = sum
+end, { name = "add_rows" })
 
 -- What the rows of a picture of m x m took, as a snapshot.
 local function draw(m)
   local steps = celer.buffer("int", { m, m }, { name = "steps" })
   local sums = celer.buffer("int64_t", { m }, { name = "sums" })
-  q:submit(function(cg)
-    cg:parallel_for({ m, m }, kernels.draw, cg:discard_write(steps), most)
-  end)
-  q:submit(function(cg)
-    local s = cg:read(steps, rows)
-    cg:parallel_for({ m }, kernels.add_rows, s, cg:discard_write(sums), m)
-  end)
+  draw_item({ m, m }, steps)
+  add_rows(m, steps, sums)
   return q:wait(celer.capture(sums, nil, { dry = m }))
 end
 

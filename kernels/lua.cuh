@@ -14,8 +14,14 @@ template <class T> CELER_FN T mod_whole(T a, T b) {
   return r != 0 && (r ^ b) < 0 ? r + b : r;
 }
 
-// a % b where -b <= a < 2 * b.
-template <class T> CELER_FN T wrap(T a, T b) {
+// a % b where a >= -b, where a < 2 * b, and where both.
+template <class T> CELER_FN T wrap_before(T a, T b) {
+  return a < 0 ? a + b : a;
+}
+template <class T> CELER_FN T wrap_behind(T a, T b) {
+  return a < b ? a : a - b;
+}
+template <class T> CELER_FN T wrap_beforebehind(T a, T b) {
   return a < 0 ? a + b : a < b ? a : a - b;
 }
 

@@ -146,8 +146,10 @@ function write.mod(self, node, args, type_)
   local in_type = a.low > INT_LOW and wide(a, b) or "long long"
   local x, y = self:as(a, in_type), self:as(b, in_type)
   local text
-  if node.wraps then
-    text = ("lua::wrap<%s>(%s, %s)"):format(in_type, x, y)
+  if node.wraps == "" then
+    text = x
+  elseif node.wraps then
+    text = ("lua::wrap_%s<%s>(%s, %s)"):format(node.wraps, in_type, x, y)
   elseif a.low >= 0 and b.low > 0 then
     text = ("(%s %% %s)"):format(x, y)
   else

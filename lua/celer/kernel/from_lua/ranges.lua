@@ -174,7 +174,7 @@ local function wrapped(self, node)
     or not (not_behind or linear.at_most(context, high, shift(add(n, n, 1), -1))) then
     return nil -- it may wrap more than once
   end
-  node.wraps = true
+  node.wraps = (not_before and "" or "before") .. (not_behind and "" or "behind")
   local out = { span(linear.choose(context, "max", low, zero),
     linear.choose(context, "min", high, last), core, "inside") }
   if not not_before then
