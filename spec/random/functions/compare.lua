@@ -17,7 +17,7 @@ local seed, count, batch = tonumber(arg[1]) or 1, tonumber(arg[2]) or 50, tonumb
 local spoil = arg[4] == "spoil"
 math.randomseed(seed)
 
-local n, k, flag = 32, 0.75, true
+local n, k, q, flag = 32, 0.75, 2, true
 local t, p = { [0] = 2, -1, 0, 5 }, { feed = 0.03 }
 
 local function helper(a, b)
@@ -188,9 +188,9 @@ end
 
 -- A function of its text, with what it captures.
 local function load_function(text, number)
-  local chunk = assert(loadstring(("local n, k, helper, t, flag, p = ...\n"
+  local chunk = assert(loadstring(("local n, k, q, helper, t, flag, p = ...\n"
     .. "return function(i, u, w, v, o, c)\n%s\nend"):format(text), "=f" .. number))
-  return chunk(n, k, helper, t, flag, p)
+  return chunk(n, k, q, helper, t, flag, p)
 end
 
 local function translate(case, f, call)

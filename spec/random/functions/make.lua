@@ -2,7 +2,7 @@
 ---
 --- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read,
 --- v of doubles and o of integers, which are written at i, and a number c. Captured: n, k (a
---- fraction), a list t of four numbers, a boolean flag and a function helper.
+--- fraction), q (2), a list t of four numbers, a boolean flag and a function helper.
 local M = {}
 
 local random = math.random
@@ -52,8 +52,11 @@ end
 
 -- An index inside of the arrays.
 function Maker:index(d)
-  local r = random(4)
+  local r = random(7)
   if r == 1 then return "i" end
+  if r == 4 then return ("bit.band(%s, %d)"):format(self:whole(d), random(0, 31)) end
+  if r == 5 then return "math.floor(i / q)" end
+  if r == 6 then return ("math.min(i * q + %d, n - 1)"):format(random(0, 2)) end
   if r == 2 then return ("math.max(math.min(%s, n - 1), 0)"):format(self:whole(d)) end
   if r == 3 then return ("(i %s %d) %% n"):format(pick { "+", "-" }, random(0, 3)) end
   return ("(%s) %% n"):format(self:whole(d))
@@ -202,6 +205,17 @@ local statements = {
     if in_loop and d >= 0 then self:put("if %s then break end", self:condition(1)) end
   end,
   function(self) self:put("v[i] = %s", self:number(2)) end,
+  function(self)
+    self:put("if i ~= 0 then v[i] = u[i - 1] * %s end", self:number(1))
+  end,
+  function(self)
+    local far = random(2)
+    self:put("if i < %d or i == n - 1 or i == n - 2 then", far)
+    self:put("  v[i] = %s", self:number(1))
+    self:put("else")
+    self:put("  v[i] = u[i - %d] + w[i + %d]", far, random(2))
+    self:put("end")
+  end,
   function(self) self:put("o[i] = %s", self:whole(2)) end,
 }
 

@@ -21,6 +21,24 @@ local MOST_BOXES = 27
 ---@field unknown? {node: celer.node, dim: integer, cause: celer.node}  why there are none
 ---@field fault? {node: celer.node, message: string}  why items would collide
 
+-- ---- indices ------------------------------------------------------------------------------
+
+-- Which coordinate an index is, with a factor, and what is added to it; and which counters it
+-- has besides.
+local function parts_of(form)
+  local coordinate, counter, others = nil, nil, 0
+  for _, node in ipairs(affine.nodes(form)) do
+    if node.op == "coordinate" then
+      others, coordinate = others + (coordinate and 1 or 0), node
+    elseif node.loop and node.op == "phi" then
+      others, counter = others + (counter and 1 or 0), node
+    elseif node.op ~= "uniform" then
+      others = others + 1
+    end
+  end
+  return coordinate, counter, others
+end
+
 -- ---- boxes --------------------------------------------------------------------------------
 
 local function alike(a, b)
@@ -115,8 +133,22 @@ local function product(out, spans, box, d, node)
   end
 end
 
+-- Where a store's index depends on the chunk, and is not the coordinate that makes the element
+-- the item's own, it may be anywhere: boxes of chunks must not depend on each other's.
+local function widen(spans, index, d)
+  local coordinate, counter, others = parts_of(affine.of(index))
+  if coordinate and not counter and others == 0 then return end
+  for k, span in ipairs(spans) do
+    local text = linear.text(span.low) .. linear.text(span.high)
+    if text:find("chunk.", 1, true) then
+      spans[k] = { low = linear.constant(0), core = span.core, kind = span.kind,
+        high = linear.atom(("buffer.size[%d]"):format(d), -1) }
+    end
+  end
+end
+
 -- The boxes of what these nodes touch; nil and why there are none.
-local function boxes_of(self, nodes, near)
+local function boxes_of(self, nodes, near, written)
   local out = {}
   for _, node in ipairs(nodes) do
     local spans = {}
@@ -124,6 +156,7 @@ local function boxes_of(self, nodes, near)
       local cause
       spans[d], cause = ranges.spans(self, at, node.block)
       if not spans[d] then return nil, { node = node, dim = d - 1, cause = cause } end
+      if written then widen(spans[d], at, d - 1) end
     end
     product(out, spans, {}, 1, node)
     simplify(self.context, out, near)
@@ -133,22 +166,6 @@ local function boxes_of(self, nodes, near)
 end
 
 -- ---- what is written ----------------------------------------------------------------------
-
--- Which coordinate an index is, with a factor, and what is added to it; and which counters it
--- has besides.
-local function parts_of(form)
-  local coordinate, counter, others = nil, nil, 0
-  for _, node in ipairs(affine.nodes(form)) do
-    if node.op == "coordinate" then
-      others, coordinate = others + (coordinate and 1 or 0), node
-    elseif node.loop and node.op == "phi" then
-      others, counter = others + (counter and 1 or 0), node
-    elseif node.op ~= "uniform" then
-      others = others + 1
-    end
-  end
-  return coordinate, counter, others
-end
 
 -- Whether a loop counts over the same for all items.
 local function is_fixed(self, loop)
@@ -299,7 +316,7 @@ local function look_at(graph, self, items, use)
   local complete, own = look_at_stores(graph, self, items, use)
   use.mode = #use.loads > 0 and "read_write" or complete and "discard_write" or "write"
   look_at_loads(graph, self, items, use, own)
-  use.boxes, use.unknown = boxes_of(self, touched(use), NEXT)
+  use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, true)
 end
 
 --- How a kernel uses its arrays, by the number of the argument.

@@ -176,7 +176,14 @@ function step.floor(node)
 end
 step.ceil = step.floor
 
-function step.bits(node) set(node, "int", -2 ^ 31, 2 ^ 31 - 1) end
+function step.bits(node)
+  set(node, "int", -2 ^ 31, 2 ^ 31 - 1)
+  for _, arg in ipairs(node.name == "band" and node.args or {}) do
+    if arg.kind == "int" and arg.low >= 0 and arg.high < 2 ^ 31 then
+      set(node, "int", 0, min(node.high, arg.high))
+    end
+  end
+end
 
 local function boolean(node) set(node, "bool") end
 step.lt, step.le, step.eq, step["not"], step.in_loop = boolean, boolean, boolean, boolean, boolean

@@ -156,8 +156,14 @@ function M.choose(context, what, a, b)
   return M.atom(name)
 end
 
---- floor(a / n).
+--- floor(a / b), b positive.
 ---@return celer.bound
-function M.divide(a, n) return M.atom(("celer.floor((%s) / %d)"):format(M.text(a), n)) end
+function M.divide(a, b)
+  return M.atom(("celer.floor((%s) / (%s))"):format(M.text(a), M.text(b)))
+end
+
+--- a * b.
+---@return celer.bound
+function M.multiply(a, b) return M.atom(("(%s) * (%s)"):format(M.text(a), M.text(b))) end
 
 return M

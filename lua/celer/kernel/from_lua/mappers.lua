@@ -59,9 +59,10 @@ local function make(variant, boxes)
   end
   local text = table.concat(rows, ",\n    ")
   local nodes, names = mentioned(variant, text)
+  local code = ("local %s = ...\nreturn function(chunk, buffer)\n  return %s\nend"):format(
+    table.concat(names, ", "), text)
   return { text = text, nodes = nodes, boxes = boxes, values = {},
-    make = assert(loadstring(("local %s = ...\nreturn function(chunk)\n  return %s\nend"):format(
-      table.concat(names, ", "), text), "=celer/derived")) }
+    make = assert(loadstring(code, "=celer/derived")) }
 end
 
 --- The mapper of a buffer that the kernel touches; raises where there is none.
@@ -123,7 +124,7 @@ end
 ---@param name string  of the parameter
 function M.check_inside(mapper, range, buffer, name)
   if mapper.range == range and mapper.extent == buffer.extents then return end
-  for k, box in ipairs { mapper.map(range) } do
+  for k, box in ipairs { mapper.map(range, buffer) } do
     if not is_empty(box) then check_box(mapper.boxes[k].node, box, buffer, name) end
   end
   mapper.range, mapper.extent = range, buffer.extents

@@ -49,7 +49,8 @@ local function conditions(block)
   return out
 end
 
--- Adds the affine forms that are at least 0 where a condition is so.
+-- Adds the affine forms that are at least 0 where a condition is so, and those that are not 0,
+-- with a mark.
 local function add_facts(out, node, yes)
   while node.op == "not" do node, yes = node.args[1], not yes end
   local a, b = node.args and node.args[1], node.args and node.args[2]
@@ -65,13 +66,16 @@ local function add_facts(out, node, yes)
   elseif node.op == "eq" and yes then
     at_least(x, y, 0)
     at_least(y, x, 0)
+  elseif node.op == "eq" then
+    at_least(x, y, 0)
+    out[#out].differs = true
   end
 end
 
 --- Affine forms that are at least 0 in a block, and on the way from it to `to`.
 ---@param block celer.block
 ---@param to? celer.block
----@return celer.affine[]
+---@return celer.affine[]  with `differs`: not 0, in place of at least 0
 function M.facts(block, to)
   local out = {}
   for _, condition in ipairs(conditions(block)) do add_facts(out, condition.cond, condition.yes) end

@@ -69,11 +69,27 @@ end
 by_op.min, by_op.max = choice "min", choice "max"
 
 function by_op.floor(self, node, block)
-  local by = node.divides and node.args[1].args[2]
-  if not by or by.op ~= "number" then return nil, node end
+  local by = node.divides and M.uniform(self, node.args[1].args[2])
+  if not by then return nil, node end
   local low, high = range_of(self, node.args[1].args[1], block)
   if not low then return nil, high end
-  return linear.divide(low, by.k), linear.divide(high, by.k)
+  return linear.divide(low, by), linear.divide(high, by)
+end
+
+-- By a captured number that is not negative.
+function by_op.mul(self, node, block)
+  local of, by = node.args[1], M.uniform(self, node.args[2])
+  if not by then of, by = node.args[2], M.uniform(self, node.args[1]) end
+  local factor = of == node.args[1] and node.args[2] or node.args[1]
+  if not by or factor.low < 0 then return nil, node end
+  local low, high = range_of(self, of, block)
+  if not low then return nil, high end
+  return linear.multiply(low, by), linear.multiply(high, by)
+end
+
+function by_op.bits(_, node)
+  if node.low < 0 then return nil, node end
+  return constant(node.low), constant(node.high)
 end
 
 function by_op.mod(self, node)
@@ -98,13 +114,34 @@ function by_op.phi(self, node)
   return low, high
 end
 
--- What the conditions say that hold in the block.
+-- What the bounds become of what is not `value`, if that is the first or last that it could be.
+local function without(self, low, high, value)
+  local context = self.context
+  if linear.at_most(context, value, low) then
+    low = linear.choose(context, "max", low, shift(value, 1))
+  end
+  if linear.at_most(context, high, value) then
+    high = linear.choose(context, "min", high, shift(value, -1))
+  end
+  return low, high
+end
+
+-- What the conditions say that hold in the block: which values it is above or below, and then
+-- which it is not.
 local function narrow(self, form, low, high, block, to)
+  local others = {}
   for _, fact in ipairs(paths.facts(block, to)) do
-    local below = uniform(self, affine.add(form, fact, -1))
-    if below then low = linear.choose(self.context, "max", low, below) end
-    local above = uniform(self, affine.add(form, fact, 1))
-    if above then high = linear.choose(self.context, "min", high, above) end
+    local below, above = uniform(self, affine.add(form, fact, -1)),
+      uniform(self, affine.add(form, fact, 1))
+    if fact.differs then
+      others[#others + 1] = below or above
+    else
+      if below then low = linear.choose(self.context, "max", low, below) end
+      if above then high = linear.choose(self.context, "min", high, above) end
+    end
+  end
+  for _ = 1, math.min(#others, 4) do -- in any order of theirs
+    for _, value in ipairs(others) do low, high = without(self, low, high, value) end
   end
   return low, high
 end
@@ -154,8 +191,22 @@ function M.gap(form)
   local n = 0
   for node, x in pairs(form.of) do
     if node.op == "coordinate" then n = n + math.abs(x) - 1 end
+    if node.op == "mul" then n = math.huge end -- by what was captured
   end
   return n
+end
+
+-- Whether a bound depends on how many items a chunk has. That of the whole then says nothing of
+-- the parts.
+local function grows(bound)
+  local text = linear.text(bound)
+  for d = 0, 2 do
+    if text:find(("chunk.min[%d]"):format(d), 1, true)
+      and text:find(("chunk.max[%d]"):format(d), 1, true) then
+      return true
+    end
+  end
+  return false
 end
 
 -- (i + 1) % n, where it wraps at most once: inside, and beyond either end.
@@ -164,8 +215,9 @@ local function wrapped(self, node)
   local by, context = node.args[2], self.context
   local n = by.kind == "int" and by.low > 0 and M.uniform(self, by)
   local low, high = range_of(self, node.args[1], node.block)
-  if not n or not low then return nil end
+  if not n or not low or grows(low) or grows(high) then return nil end
   local core = affine.of(node.args[1])
+  if M.gap(core) == math.huge then return nil end
   high = shift(high, M.gap(core))
   local zero, last = constant(0), shift(n, -1)
   local not_before = linear.at_most(context, zero, low)
@@ -186,19 +238,6 @@ local function wrapped(self, node)
       linear.choose(context, "max", add(high, n, -1), constant(-1)), core, "behind")
   end
   return out
-end
-
--- Whether a bound depends on how many items a chunk has. That of the whole then says nothing of
--- the parts.
-local function grows(bound)
-  local text = linear.text(bound)
-  for d = 0, 2 do
-    if text:find(("chunk.min[%d]"):format(d), 1, true)
-      and text:find(("chunk.max[%d]"):format(d), 1, true) then
-      return true
-    end
-  end
-  return false
 end
 
 -- An index without the captured numbers that clamp it: what it moves with.

@@ -61,15 +61,16 @@ end
 -- ---- names --------------------------------------------------------------------------------
 
 local reserved = {}
-for word in ([[it in out inout reducer item kernel lua celer chunk min max int float double bool
-char long short signed unsigned const void goto return if else for while do switch case default
-break continue struct class union enum template typename this true false new delete operator
-private public protected static inline using namespace auto and or not xor compl bitand bitor
-asm alignas alignof catch constexpr decltype explicit export extern friend mutable noexcept operator
-register sizeof throw try typedef typeid typename virtual volatile wchar_t nullptr static_assert
-thread_local const_cast dynamic_cast reinterpret_cast static_cast char16_t char32_t errno stdin
-stdout stderr linux unix main group tile box philox printf end local function nil rint
-abs floor ceil pow sqrt exp log log10 sin cos tan asin acos atan sinh cosh tanh atan2 fmod fabs]])
+for word in ([[it in out inout reducer item kernel lua celer chunk buffer min max int float
+double bool char long short signed unsigned const void goto return if else for while do switch
+case default break continue struct class union enum template typename this true false new delete
+operator private public protected static inline using namespace auto and or not xor compl bitand
+bitor asm alignas alignof catch constexpr decltype explicit export extern friend mutable noexcept
+operator register sizeof throw try typedef typeid typename virtual volatile wchar_t nullptr
+static_assert thread_local const_cast dynamic_cast reinterpret_cast static_cast char16_t char32_t
+errno stdin stdout stderr linux unix main group tile box philox printf end local function nil
+rint abs floor ceil pow sqrt exp log log10 sin cos tan asin acos atan sinh cosh tanh atan2 fmod
+fabs]])
   :gmatch "%S+" do reserved[word], reserved[word .. "f"] = true, true end
 
 -- A name of C++ and Lua that nothing else has, and no macro.

@@ -140,6 +140,53 @@ describe("a footprint", function()
     end
   end)
 
+  it("knows the ends that conditions leave out", function()
+    local of = derive(function(i, u, v)
+      if i == 0 or i == n - 1 then v[i] = u[i] else v[i] = u[i - 1] + u[i + 1] end
+    end, { n }, { 1 }, { 1 })
+    local _, map = of(1)
+    same({ n }, map, mapper.neighborhood(1))
+    assert.equal("discard_write", (of(2)))
+    of = derive(function(i, u, v)
+      if i ~= n - 1 and i ~= n - 2 and i > 1 then v[i] = u[i - 2] + u[i + 2] end
+    end, { n }, { 1 }, { 1 })
+    local mode
+    mode, map = of(2)
+    assert.equal("write", mode)
+    same({ n }, map, function(chunk)
+      return box.new({ max(chunk.min[0], 2) }, { min(chunk.max[0], n - 2) })
+    end)
+  end)
+
+  it("multiplies and divides by what was captured", function()
+    local by = 4
+    local of = derive(function(i, u, v)
+      local s = 0
+      for k = 0, by - 1 do s = s + u[min(i * by + k, n - 1)] end
+      v[i] = s
+    end, { n }, { 1 }, { 1 })
+    local _, map = of(1)
+    same({ n }, map, function(chunk)
+      return box.new({ min(chunk.min[0] * by, n - 1) }, { min(chunk.max[0] * by - 1, n - 1) + 1 })
+    end)
+    of = derive(function(i, u, v) v[i] = u[floor(i / by)] end, { n }, { 1 }, { 1 })
+    _, map = of(1)
+    same({ n }, map, function(chunk)
+      return box.new({ floor(chunk.min[0] / by) }, { floor((chunk.max[0] - 1) / by) + 1 })
+    end)
+  end)
+
+  it("of a triangle that is written is all of its rows", function()
+    local of = derive(function(i, m) for j = 0, i do m[i][j] = 1 end end, { n }, { 2 })
+    local mode, map = of(1)
+    assert.equal("write", mode)
+    for i = 0, n - 1 do
+      local chunk = box.chunk(1, i, nil, nil, i + 1, nil, nil, n)
+      assert.same(points(function() return box.new({ i, 0 }, { i + 1, n }) end, chunk, { n, n }),
+        points(map, chunk, { n, n }))
+    end
+  end)
+
   it("discards what was there only where all of it is stored", function()
     local function mode(f, ...)
       local of = derive(f, { n }, ...)
