@@ -177,7 +177,7 @@ describe("a footprint", function()
   end)
 
   it("of a triangle that is written is all of its rows", function()
-    local of = derive(function(i, m) for j = 0, i do m[i][j] = 1 end end, { n }, { 2 })
+    local of = derive(function(i, v) for j = 0, i do v[i][j] = 1 end end, { n }, { 2 })
     local mode, map = of(1)
     assert.equal("write", mode)
     for i = 0, n - 1 do
