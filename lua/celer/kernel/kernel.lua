@@ -434,7 +434,7 @@ end
 --- too: it is compiled for its arguments when it is submitted.
 ---@param source string|{file: string}|function  text, a file beside the script, or Lua
 ---@param options? {defines: table<string, number|string|boolean>?, options: table?, name: string?}
----@return celer.kernel
+---@return celer.kernel|celer.lua_kernel
 function M.new(source, options)
   options = options == nil and {} or options
   if type(source) == "function" then return of_function(source, options) end

@@ -16,12 +16,9 @@ local M = {}
 
 local MOST = 16 -- variants that are kept for one choice of kinds
 
----@class celer.lua_kernel
+-- Also: f, its options, parameters (names), variants by the key of a call, and the last one.
+---@class celer.lua_kernel  a kernel written in Lua
 ---@field name string
----@field f function
----@field options? table
----@field variants table<string, celer.lua_variant[]>
----@field last? celer.lua_variant
 local LuaKernel = { __noun = "kernel" }
 LuaKernel.__index = LuaKernel
 
@@ -70,7 +67,7 @@ function M.reduce(buffer, operator, options)
   return setmetatable({ buffer = buffer, operator = operator, options = options }, Reduction)
 end
 
---- celer.reduce(buffer, "sum", options).
+--- A buffer into which a kernel written in Lua sums: celer.reduce(buffer, "sum", options).
 ---@param buffer celer.buffer
 ---@param options? {include_current: boolean?}
 ---@return celer.lua_reduction
@@ -262,6 +259,8 @@ end
 
 --- What the compiler made of it, as kernel:info() of a kernel in C++; of the last that was
 --- submitted.
+---@param threads? integer
+---@return {backend: string, architecture: string?, registers: integer?}
 function LuaKernel:info(threads)
   place.method(self, LuaKernel, "kernel:info")
   return (variant_of(self, "info")).kernel:info(threads)
