@@ -44,6 +44,18 @@ template <class T> CELER_FN T abs(T x) {
   return x < 0 ? -x : x;
 }
 
+// A constant that the compiler does not know: what it computes itself may have
+// another last bit than the library's functions.
+template <class T> CELER_FN T unknown(T x) {
+#ifndef CELER_CUDA
+  if (__builtin_constant_p(x)) {
+    volatile T hidden = x;
+    return hidden;
+  }
+#endif
+  return x;
+}
+
 template <class T> CELER_FN T square(T x) {
   return x * x;
 }

@@ -163,7 +163,8 @@ function write.pow(self, _, args, type_)
   if exponent.op == "number" and exponent.k == 2 then
     return ("lua::square<%s>(%s)"):format(type_, base)
   end
-  return ("%s(%s, %s)"):format(type_ == "float" and "powf" or "pow", base,
+  -- A compiler makes a quotient of x ^ -1, which the library does not.
+  return ("%s(%s, lua::unknown<%s>(%s))"):format(type_ == "float" and "powf" or "pow", base, type_,
     self:as(exponent, type_))
 end
 
@@ -201,6 +202,7 @@ end
 function write.call(self, node, args, type_)
   local list = {}
   for k, arg in ipairs(args) do list[k] = self:as(arg, type_) end
+  if node.name ~= "sqrt" then list[1] = ("lua::unknown<%s>(%s)"):format(type_, list[1]) end
   return ("%s%s(%s)"):format(node.name, type_ == "float" and "f" or "", table.concat(list, ", "))
 end
 

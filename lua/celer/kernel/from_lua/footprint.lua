@@ -17,6 +17,7 @@ local MOST_BOXES = 27
 ---@field mode "read"|"write"|"discard_write"|"read_write"
 ---@field loads celer.node[]
 ---@field stores celer.node[]
+---@field reads boolean  what was there before
 ---@field boxes? celer.span[][]  a span for each dimension
 ---@field unknown? {node: celer.node, dim: integer, cause: celer.node}  why there are none
 ---@field fault? {node: celer.node, message: string}  why items would collide
@@ -233,13 +234,18 @@ local function is_filled(graph, array, blocks)
   return true
 end
 
+-- The indices of an element as text, equal for the same element.
+local function place_of(node)
+  local key = {}
+  for d, index in ipairs(node.index) do key[d] = affine.key(affine.of(index)) end
+  return table.concat(key, ";")
+end
+
 -- Whether all that is stored is stored by each item: for several places each by itself.
 local function is_certain(graph, stores)
   local by_place, places = {}, {}
   for _, store in ipairs(stores) do
-    local key = {}
-    for d, index in ipairs(store.index) do key[d] = affine.key(affine.of(index)) end
-    local text = table.concat(key, ";")
+    local text = place_of(store)
     if not by_place[text] then
       by_place[text] = {}
       places[#places + 1] = by_place[text]
@@ -299,6 +305,26 @@ local function uses_of(graph)
   return list, by_number
 end
 
+-- Whether a load takes what the item itself has stored before.
+local function is_own(load, stores)
+  for _, store in ipairs(stores) do
+    if (store.field == "" or store.field == load.field) and place_of(store) == place_of(load)
+      and paths.precedes(store, load) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Reads that take what was in the buffer before.
+local function old_reads(use)
+  local out = {}
+  for _, load in ipairs(use.loads) do
+    if not is_own(load, use.stores) then out[#out + 1] = load end
+  end
+  return out
+end
+
 -- All that is read and written.
 local function touched(use)
   local out = { unpack(use.stores) }
@@ -308,13 +334,14 @@ end
 
 local function look_at(graph, self, items, use)
   if #use.stores == 0 then
-    use.mode = "read"
+    use.mode, use.reads = "read", true
     use.boxes, use.unknown = boxes_of(self, use.loads, NEAR)
     use.boxes = use.boxes and enclose(self.context, use.boxes)
     return
   end
   local complete, own = look_at_stores(graph, self, items, use)
-  use.mode = #use.loads > 0 and "read_write" or complete and "discard_write" or "write"
+  use.reads = #old_reads(use) > 0
+  use.mode = use.reads and "read_write" or complete and "discard_write" or "write"
   look_at_loads(graph, self, items, use, own)
   use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, true)
 end

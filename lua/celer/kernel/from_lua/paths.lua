@@ -34,6 +34,23 @@ function dominator(block)
   return block.dominator or nil
 end
 
+local function position(node)
+  for k, other in ipairs(node.block.nodes) do
+    if other == node then return k end
+  end
+end
+
+--- Whether every way to node b comes through node a before.
+---@param a celer.node
+---@param b celer.node
+---@return boolean
+function M.precedes(a, b)
+  if a.block == b.block then return position(a) < position(b) end
+  local at = dominator(b.block)
+  while at and at ~= a.block do at = dominator(at) end
+  return at == a.block
+end
+
 -- Conditions that hold in a block: {cond, yes}.
 local function conditions(block)
   if block.conditions then return block.conditions end

@@ -133,7 +133,7 @@ local function mode_of(use, argument)
       use.mode)
   elseif #use.stores == 0 and given ~= "read" then
     fail(node, "'%s' is only read, and was given by cg:%s: give cg:read", argument.name, given)
-  elseif #use.loads > 0 and #use.stores > 0 and given == "discard_write" then
+  elseif use.reads and given == "discard_write" then
     fail(use.loads[1], "'%s' is read here, and was given by cg:discard_write: give cg:read_write",
       argument.name)
   end
@@ -142,7 +142,7 @@ end
 
 local function array_parameter(use, argument, name)
   local accessor = accessors[mode_of(use, argument)]
-  if #use.loads > 0 and #use.stores > 0 then accessor = "inout" end
+  if use.reads and #use.stores > 0 then accessor = "inout" end
   return ("%s<%s, %d> %s"):format(accessor, argument.type.name, argument.dims, name)
 end
 

@@ -216,6 +216,22 @@ describe("a footprint", function()
     assert.equal("discard_write", mode(function(i, v) v[i].x, v[i].y = 1, 2 end, { 1, "float2" }))
     assert.equal("write", mode(function(i, v) v[i].x, v[i].z = 1, 2 end, { 1, "float3" }))
     assert.equal("read_write", mode(function(i, v) v[i][0] = v[i][1] end, { 2 }))
+    assert.equal("discard_write", mode(function(i, v)
+      v[i] = 0
+      for k = 1, 3 do v[i] = v[i] + k end
+    end, { 1 }))
+    assert.equal("read_write", mode(function(i, v)
+      for k = 1, 3 do v[i] = v[i] + k end
+      v[i] = 0
+    end, { 1 }))
+    assert.equal("read_write", mode(function(i, v)
+      if i > 3 then v[i] = 0 end
+      v[i] = v[i] + 1
+    end, { 1 }))
+    assert.equal("read_write", mode(function(i, v)
+      v[i].x = 0
+      v[i].y = v[i].y + v[i].x
+    end, { 1, "float2" }))
   end)
 
   it("says where items would collide, and what cannot be derived", function()
