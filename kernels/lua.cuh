@@ -44,6 +44,12 @@ template <class T> CELER_FN T abs(T x) {
   return x < 0 ? -x : x;
 }
 
+// -x, which is -0 for 0. (g++ 12 makes -(double)x of 0.0 - (double)x, and comes
+// to that from 0.0 + -(double)x.)
+template <class T, class I> CELER_FN T minus(I x) {
+  return x == 0 ? (T)-0.0 : (T)(-(T)x);
+}
+
 // A constant that the compiler does not know: what it computes itself may have
 // another last bit than the library's functions.
 template <class T> CELER_FN T unknown(T x) {

@@ -177,7 +177,10 @@ compare("what is beyond an int", function(i, w, v)
 end, { n }, { "int", { n }, function(i)
   return i % 2 == 0 and 2147483647 - i or -2147483648 + i
 end }, { "double", { n }, zero })
-compare("the sign of 0", function(i, v) v[i] = 1 / -(i % 2) end, { n }, { "double", { n }, zero })
+compare("the sign of 0", function(i, v)
+  v[i] = 1 / -(i % 2) + 1 / ((-i) + (i - i)) % 7
+  if v[i] ~= v[i] then v[i] = 1 / ((-(i % 3)) + 0) end
+end, { n }, { "double", { n }, zero })
 compare("booleans", function(i, b, v)
   b[i] = not b[i] and i > 3
   v[i] = b[i] == flag and 1 or 0

@@ -136,7 +136,12 @@ for op, sign in pairs { add = "+", sub = "-", mul = "*", div = "/" } do
   end
 end
 
-function write.neg(self, _, args, type_) return ("(-%s)"):format(self:as(args[1], type_)) end
+function write.neg(self, node, args, type_)
+  if args[1].kind == "int" and node.kind ~= "int" then
+    return ("lua::minus<%s>(%s)"):format(type_, self:as(args[1], type_of(args[1])))
+  end
+  return ("(-%s)"):format(self:as(args[1], type_))
+end
 
 function write.mod(self, node, args, type_)
   local a, b = args[1], args[2]

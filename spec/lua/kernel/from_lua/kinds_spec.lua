@@ -57,7 +57,7 @@ describe("a number", function()
     holds("double x", generator, "int")
     holds("(long long)w(i0) + (long long)w(i0)", function(i, w, v) v[i] = w[i] + w[i] end, "int",
       "double")
-    holds("((-(double)i0) * 1.0)", function(i, v) v[i] = (-i) * 1 end, "double")
+    holds("(lua::minus<double>(i0) * 1.0)", function(i, v) v[i] = (-i) * 1 end, "double")
     holds("u(((-i0) + 100))", function(i, u, v) v[i] = u[-i + 100] end, "double", "double")
   end)
 
