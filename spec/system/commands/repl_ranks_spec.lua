@@ -150,7 +150,7 @@ setup(function() state = scratch.path() end)
 -- A session at its first prompt.
 local function open(ranks, words, options)
   options = options or {}
-  options.env = { XDG_STATE_HOME = state }
+  options.env = options.env or { XDG_STATE_HOME = state }
   local args = { "repl", "-n", tostring(ranks) }
   for _, word in ipairs(words or {}) do args[#args + 1] = word end
   local t = terminal.open(args, options)
@@ -257,7 +257,8 @@ describe("celer repl -n", function()
   end)
 
   it("can be left where the launcher hangs", function()
-    local t = open(2)
+    local t = open(2, {}, { env = { XDG_STATE_HOME = state,
+      OMPI_MCA_btl_vader_backing_directory = scratch.folder() } })
     local launcher = scratch.output(("pgrep -P %d"):format(t.pid)):match "%d+"
     os.execute("kill -STOP " .. launcher)
     t:type "\3"
