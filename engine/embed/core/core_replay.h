@@ -106,7 +106,7 @@ cel__group_plan *cel__plan_match(lua_State *L, cel__given *g);
 
 /* A kernel's values, and where each is. */
 typedef struct cel__packed_values {
-  _Alignas(16) unsigned char bytes[CEL__PLAN_VALUES];
+  unsigned char bytes[CEL__PLAN_VALUES];
   uint32_t size;
   uint16_t start[CEL__PLAN_ARGUMENTS];
   const cel_param *param[CEL__PLAN_ARGUMENTS]; /* the module's */
