@@ -182,7 +182,7 @@ local function flush(cases)
     text[j] = case.variant.text
     if spoil then text[j] = text[j]:gsub("(.*v%(i0%) = )", "%1 1 + ") end
   end
-  local kernels = celer.kernel(table.concat(text, "\n"))
+  local kernels = celer.kernel(table.concat(text, "\n"), { options = { cuda = { "-fmad=false" } } })
   for _, case in ipairs(cases) do run(case, kernels["f" .. case.number]) end
 end
 

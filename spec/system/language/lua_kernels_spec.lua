@@ -55,7 +55,7 @@ local function compare(what, f, range, ...)
       arrays[k] = array(given[2], given[3])
     end
   end
-  celer.kernel(f)(range, unpack(buffers))
+  celer.kernel(f, { options = { cuda = { "-fmad=false" } } })(range, unpack(buffers))
   interpret(f, range, unpack(arrays))
   for k, given in ipairs { ... } do
     if type(given) == "table" then

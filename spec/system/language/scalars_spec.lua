@@ -12,7 +12,7 @@ local shapes = { script.shapes[1],
 local adaptive = [==[
 local celer = require "celer"
 local n, steps = 101, tonumber(arg[1]) or 12
-local k = celer.kernel [=[
+local k = celer.kernel([=[
   kernel void largest(item<1> it, in<double, 1> u, reducer<double> most) {
     most.combine(u(it[0]));
   }
@@ -24,7 +24,7 @@ local k = celer.kernel [=[
     const int i = it[0], last = it.range(0) - 1;
     v(i) = u(i) + dt() * (u(max(i - 1, 0)) - 2 * u(i) + u(min(i + 1, last)));
   }
-]=]
+]=], { options = { cuda = { "-fmad=false" } } })
 local q = celer.queue()
 local function first(i) return i * (n - i) % 7 end
 local u = celer.buffer("double", { n }, { init = first })
