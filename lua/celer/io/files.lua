@@ -189,7 +189,8 @@ end
 
 local save_options = { box = true, dataset = true, append = true, add = true, replace = true,
   attributes = true }
-local picture_options = { box = true, min = true, max = true, colors = true }
+local picture_options = { box = true }
+for name in pairs(image.options) do picture_options[name] = true end
 
 local function check_buffer(buffer, what)
   if not buffers.is_buffer(buffer) then
@@ -208,14 +209,17 @@ end
 
 local function picture(path, buffer, part, options)
   local call = "celer.io.save"
-  local fault = image.shape_fault(buffer.type, buffer.dims, part.size)
-  if fault then fail("%s: %s %s", call, buffer.name, fault) end
-  fault = image.options_fault(options)
+  local chosen, fault = image.choose(buffer.name, buffer.type, buffer.dims, part, options)
   if fault then fail("%s: %s", call, fault) end
-  local small = { min = options.min, max = options.max, colors = options.colors }
+  local small, taken = image.with_limits(options, part, chosen and chosen.dim), nil
+  if chosen then
+    taken, chosen = require("celer.draw.take").numbers(call, buffer, part, chosen)
+  end
   submit.replace(call, "picture", path, function(cg, turn, here)
-    return tasks.picture, cg:read(buffer, mapper.fixed(part)), turn, here, path, small
+    return tasks.picture, taken and cg:read(taken, mapper.all)
+      or cg:read(buffer, mapper.fixed(part)), turn, here, path, small, chosen
   end)
+  if taken then taken:free() end
 end
 
 local function job(format, path, buffer, part, name, options)
@@ -273,7 +277,7 @@ local function save_by_name(format, path, given, options)
   for _, buffer in ipairs(own) do buffer:free() end
 end
 
----@class celer.io.save_options
+---@class celer.io.save_options: celer.picture  of PNG, as celer.png's
 ---@field box? celer.box
 ---@field dataset? string  of HDF5, as all down to attributes
 ---@field append? boolean|integer  a step of a dataset that grows: the next one, or the one
@@ -282,15 +286,12 @@ end
 ---@field replace? boolean  datasets of the same name, or a file not of this run
 ---@field attributes? table<string, celer.io.plain|celer.io.plain[]>  of the dataset, or of
 ---  the file if several are saved
----@field min? number  of PNG, as celer.png's
----@field max? number
----@field colors? celer.colors
 
 --- Writes a buffer, or options.box of it, into a file, as it is now in the order of
 --- submission. The file has its name when all of it is written; q:wait waits for
 --- that. Folders that are missing are made. An HDF5 file also takes numbers, strings and
 --- booleans; the run's later saves add to what its first one has put there.
---- min, max and colors are for a picture, as celer.png's.
+--- A picture takes the options of celer.png.
 ---@param path string  ends in .npy, .h5, .hdf5 or .png
 ---@param given celer.buffer|celer.io.plain|table<string, celer.buffer|celer.io.plain>
 ---  a table: datasets of HDF5 by their names

@@ -190,11 +190,12 @@ end
 function M.seen() end
 
 --- Rank 0: a picture of a buffer.
-function M.picture(_, data, _, _, path, options)
+function M.picture(_, data, _, _, path, options, chosen)
   local name = temporary(path, M.draw())
   remove_left(path)
   core.leftover(name)
-  check_or_remove(name, pcall(require("celer.io.image").png, name, data, options))
+  check_or_remove(name, pcall(require("celer.io.image").write, name, data, options,
+    chosen))
   put_in_place(name, path)
 end
 
