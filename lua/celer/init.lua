@@ -55,6 +55,7 @@ local names = {
   ranks = { "run.ranks", "ranks" },
   seed = { "run.random", "seed", true },
   png = { "io.image", "png" },
+  plot = { "draw.plot", "plot" },
   io = { "io.files", nil, true },
   checkpoint = { "io.checkpoint", "save", true },
   checkpoint_every = { "io.every", "checkpoint", true },

@@ -30,6 +30,15 @@ function Canvas:rect(left, top, width, height, red, green, blue)
   end
 end
 
+--- A line of `width` pixels; its ends need be no whole numbers.
+function Canvas:line(x0, y0, x1, y1, width, red, green, blue)
+  local n = math.max(1, math.ceil(math.max(math.abs(x1 - x0), math.abs(y1 - y0))))
+  for i = 0, n do
+    self:rect(math.floor(x0 + (x1 - x0) * i / n + 0.5), math.floor(y0 + (y1 - y0) * i / n + 0.5),
+      width, width, red, green, blue)
+  end
+end
+
 --- The outline, one pixel wide, around a rectangle.
 function Canvas:frame(left, top, width, height)
   self:rect(left - 1, top - 1, width + 2, 1, 0, 0, 0)

@@ -30,6 +30,28 @@ function M.between(from, to, most)
   return out
 end
 
+--- The same where distances are those of logarithms: powers of ten, if there are two.
+---@return celer.draw.tick[]
+function M.between_logs(from, to, most)
+  local low, high = math.log10(math.min(from, to)), math.log10(math.max(from, to))
+  local first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+  local out, step = {}, math.max(1, math.ceil((last - first) / most))
+  local a, b = math.log10(from), math.log10(to)
+  if last > first then
+    for i = first, last, step do
+      out[#out + 1] = { at = (i - a) / (b - a), text = ("1e%d"):format(i) }
+    end
+    return out
+  end
+  for _, tick in ipairs(M.between(from, to, most)) do
+    local value = from + tick.at * (to - from)
+    if value > 0 then
+      out[#out + 1] = { at = (math.log10(value) - a) / (b - a), text = tick.text }
+    end
+  end
+  return out
+end
+
 --- The longest text's letters.
 function M.widest(ticks)
   local most = 0
