@@ -56,6 +56,7 @@ local names = {
   seed = { "run.random", "seed", true },
   png = { "io.image", "png" },
   plot = { "draw.plot", "plot" },
+  csv = { "io.csv" },
   io = { "io.files", nil, true },
   checkpoint = { "io.checkpoint", "save", true },
   checkpoint_every = { "io.every", "checkpoint", true },
