@@ -78,7 +78,7 @@ refused('word.csv: line 3, column 3: "x" of b is no number', read, "word.csv", {
 refused("word.csv: line 1, column 1: there is no column c", read, "word.csv", { numbers = { "c" } })
 refused('twice.csv: line 1, column 3: column "a" is there twice', read, "twice.csv")
 refused("separator must be one character", read, "word.csv", { separator = "::" })
-assert(next(read("none.csv")) == nil)
+assert(next((read("none.csv"))) == nil)
 refused("must be a table of columns", write, "a.csv", 3)
 refused("not an empty table", write, "a.csv", {})
 refused("column b has 1 row, column a has 2", write, "a.csv", { a = { 1, 2 }, b = { 1 } })
