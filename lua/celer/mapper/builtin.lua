@@ -197,6 +197,142 @@ function M.neighborhood(...)
     .. "along_axes", shape)
 end
 
+-- ---- edges --------------------------------------------------------------------
+
+--- What an index means that leaves the buffer: how a kernel's near<T, D> is read.
+---@class celer.edge
+---@field kind "periodic"|"clamped"|"mirrored"|"constant"
+---@field reach integer[]  per dimension, how far indices lead from their items
+---@field value any  constant: what is read outside
+
+local edges = setmetatable({}, { __mode = "k" }) -- mapper -> celer.edge
+local made = setmetatable({}, { __mode = "v" })  -- by name and numbers: one mapper each
+
+--- The edge that a mapper was made for; nil for all other mappers.
+---@param map celer.range_mapper
+---@return celer.edge?
+function M.edge(map) return edges[map] end
+
+-- What an edge's mapper is asked about: with one number any index space will do.
+local fits = { same_dims }
+for n = 2, 3 do
+  fits[n] = function(name, chunk, buffer)
+    of_dims(chunk, n, name)
+    same_dims(name, chunk, buffer)
+  end
+end
+
+local function moved(x, by, size)
+  if by == 0 then return x end
+  return by < 0 and x - size or x + size
+end
+
+-- The chunk and what lies around it, with all that comes back on the other side: moved
+-- by one extent back, not at all, and by one on, in dimension `axis`, or (nil) in each.
+-- That is enough for any reach: from an extent less one on, what was not moved covers
+-- the buffer.
+local function wrapped(chunk, buffer, a, b, c, axis)
+  local n, lo, hi, size, boxes = chunk.dims, chunk.min, chunk.max, buffer.size, {}
+  local function most(d) return d < n and (axis or d) == d and 1 or 0 end
+  local i1, j1, k1 = most(0), most(1), most(2)
+  for i = -i1, i1 do
+    for j = -j1, j1 do
+      for k = -k1, k1 do
+        boxes[#boxes + 1] = make(n, moved(lo[0] - a, i, size[0]),
+          n > 1 and moved(lo[1] - b, j, size[1]), n > 2 and moved(lo[2] - c, k, size[2]),
+          moved(hi[0] + a, i, size[0]), n > 1 and moved(hi[1] + b, j, size[1]),
+          n > 2 and moved(hi[2] + c, k, size[2]), true)
+      end
+    end
+  end
+  return boxes
+end
+
+local function grown(chunk, _, a, b, c)
+  if chunk.dims == 1 then return { chunk:grow(a) } end
+  if chunk.dims == 2 then return { chunk:grow(a, b) } end
+  return { chunk:grow(a, b, c) }
+end
+
+-- What `boxes_of` gives along each axis alone.
+local function on_axes(boxes_of)
+  return function(chunk, buffer, a, b, c)
+    local boxes = {}
+    for d = 0, chunk.dims - 1 do
+      local some = boxes_of(chunk, buffer, d == 0 and a or 0, d == 1 and b or 0,
+        d == 2 and c or 0, d)
+      for i = 1, #some do boxes[#boxes + 1] = some[i] end
+    end
+    return boxes
+  end
+end
+
+local shapes = { bounding_box = { [true] = wrapped, [false] = grown },
+  along_axes = { [true] = on_axes(wrapped), [false] = on_axes(grown) } }
+
+local function check_reach(name, reach, shape)
+  for d, n in ipairs(reach) do
+    if type(n) ~= "number" or n % 1 ~= 0 or n < 0 then
+      fail("celer.%s: number %d is %s; how far a kernel reads from its item is a whole number "
+        .. "of at least 0", name, d, tostring(n))
+    end
+  end
+  if #reach < 1 or #reach > 3 then
+    fail("celer.%s takes one number, how far a kernel reads from its item, or one for each of "
+      .. "1 to 3 dimensions", name)
+  elseif not shapes[shape] then
+    fail("celer.%s: there is no shape '%s'; there are bounding_box and along_axes", name, shape)
+  end
+end
+
+-- The mapper of an edge, which reads as far as these numbers say, and the shape.
+local function edge_mapper(name, value, ...)
+  local reach, shape = { ... }, "bounding_box"
+  if type(reach[#reach]) == "string" then shape = table.remove(reach) end
+  check_reach(name, reach, shape)
+  local key = value == nil and table.concat(reach, " ") .. shape .. name
+  if key and made[key] then return made[key] end
+  local boxes_of, fit = shapes[shape][name == "periodic"], fits[#reach]
+  local a, b, c = reach[1], reach[2] or reach[1], reach[3] or reach[1]
+  local function map(chunk, buffer)
+    fit(name, chunk, buffer)
+    return boxes_of(chunk, buffer, a, b, c)
+  end
+  edges[map] = { kind = name, reach = { a, b, c }, value = value }
+  if key then made[key] = map end
+  return map
+end
+
+--- The chunk and what lies around it, in a buffer whose sides meet: what leaves it on
+--- one side comes back on the other. A kernel reads it by near<T, D>, u(i - 1, j). One
+--- number is for all dimensions. Shapes as of celer.neighborhood.
+---@param ... integer|"bounding_box"|"along_axes"  how far, then the shape
+---@return celer.range_mapper
+function M.periodic(...) return edge_mapper("periodic", nil, ...) end
+
+--- The chunk and what lies around it; beyond the buffer near<T, D> reads the last element.
+---@param ... integer|"bounding_box"|"along_axes"  how far, then the shape
+---@return celer.range_mapper
+function M.clamped(...) return edge_mapper("clamped", nil, ...) end
+
+--- The chunk and what lies around it; beyond the buffer near<T, D> reads its mirror image,
+--- the last element first: index -1 is 0, and -2 is 1.
+---@param ... integer|"bounding_box"|"along_axes"  how far, then the shape
+---@return celer.range_mapper
+function M.mirrored(...) return edge_mapper("mirrored", nil, ...) end
+
+--- The chunk and what lies around it; beyond the buffer near<T, D> reads the value.
+---@param value any  an element: a number, or a table or struct where the buffer has such
+---@param ... integer|"bounding_box"|"along_axes"  how far, then the shape
+---@return celer.range_mapper
+function M.constant(value, ...)
+  if value == nil then
+    fail("celer.constant takes what is read outside of the buffer, then how far a kernel reads "
+      .. "from its item: celer.constant(0, 1)")
+  end
+  return edge_mapper("constant", value, ...)
+end
+
 local function check_permutation(p)
   local seen = {}
   for _, d in ipairs(p) do
@@ -229,7 +365,9 @@ end
 
 -- What makes range mappers, and is none; with how it is called.
 local makers = { [M.fixed] = "fixed(box)", [M.slice] = "slice(0)",
-  [M.neighborhood] = "neighborhood(1)", [M.transposed] = "transposed(1, 0)" }
+  [M.neighborhood] = "neighborhood(1)", [M.transposed] = "transposed(1, 0)",
+  [M.periodic] = "periodic(1)", [M.clamped] = "clamped(1)", [M.mirrored] = "mirrored(1)",
+  [M.constant] = "constant(0, 1)" }
 M.makers = makers
 
 --- Raises for what only makes range mappers: its parentheses were forgotten.

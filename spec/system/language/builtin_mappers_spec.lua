@@ -86,6 +86,21 @@ local function mappers(dims, e)
     for d = 1, dims do lo[d], hi[d] = p[d] - around[d], p[d] + around[d] + 1 end
     return { cut(lo, hi) }
   end)
+  local beyond = { periodic = function(i, n) return i % n end,
+    clamped = function(i, n) return math.max(0, math.min(i, n - 1)) end,
+    mirrored = function(i, n) i = i % (2 * n); return i < n and i or 2 * n - 1 - i end }
+  for kind, lead in celer.sorted_pairs(beyond) do
+    add(kind, celer[kind](unpack(around)), function(p)
+      local out, lo, hi = {}, {}, {}
+      for d = 1, dims do lo[d], hi[d] = p[d] - around[d], p[d] + around[d] + 1 end
+      points(lo, hi, function(...)
+        local at = { ... }
+        for d = 1, dims do at[d] = lead(at[d], e[d]) end
+        out[#out + 1] = ones(at, dims)
+      end)
+      return out
+    end)
+  end
   local axes = { unpack(around) }
   axes[dims + 1] = "along_axes"
   add("along_axes", celer.neighborhood(unpack(axes)), function(p)
@@ -234,7 +249,8 @@ end)
   script.everywhere("are refused where what makes them is given in their place", [==[
 local a = celer.buffer("int", { 8 }, { name = "a" })
 for name, usage in pairs { fixed = "fixed(box)", slice = "slice(0)",
-  neighborhood = "neighborhood(1)", transposed = "transposed(1, 0)" } do
+  neighborhood = "neighborhood(1)", transposed = "transposed(1, 0)", periodic = "periodic(1)",
+  clamped = "clamped(1)", mirrored = "mirrored(1)", constant = "constant(0, 1)" } do
   local words = (": celer.%s makes a range mapper: write celer.%s"):format(name, usage)
   refused("cg:read" .. words, function()
     q:submit(function(cg) cg:read(a, celer[name]) end)
