@@ -416,6 +416,15 @@ template <int D> struct traits<item<D>> {
   }
 };
 
+// What a parameter is told of its buffer's edges beside its view: a value of
+// its own, behind it (near.cuh).
+template <class P> struct edge_of {
+  static constexpr index size = 0;
+  static constexpr param describe() {
+    return {};
+  }
+};
+
 constexpr index aligned(index at, index align) {
   return (at + align - 1) / align * align;
 }
@@ -460,11 +469,20 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
   static constexpr int dims = first::dims;
   static constexpr bool reduces =
       ((traits<typename bare<P>::type>::kind == a_reducer) || ... || false);
+  static constexpr int edges =
+      (int(edge_of<typename bare<P>::type>::size > 0) + ... + 0);
+  static constexpr int described = count + edges;
   using all = typename count_up<count>::type;
 
-  static constexpr params<count + 1> describe() {
-    return {
-        {first::describe(), traits<typename bare<P>::type>::describe()..., {}}};
+  static constexpr params<described + 1> describe() {
+    const param own[] = {traits<typename bare<P>::type>::describe()..., {}};
+    const param edge[] = {edge_of<typename bare<P>::type>::describe()..., {}};
+    params<described + 1> out = {{first::describe()}};
+    for (int k = 0, n = 1; k < count; ++k) {
+      out.at[n++] = own[k];
+      if (edge[k].kind != none) out.at[n++] = edge[k];
+    }
+    return out;
   }
 
   // Which view, or where among the packed values, parameter k is.
@@ -477,10 +495,12 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
   static constexpr index value_at(int k) {
     const index size[] = {traits<typename bare<P>::type>::size..., 0};
     const index align[] = {traits<typename bare<P>::type>::align..., 1};
+    const index edge[] = {edge_of<typename bare<P>::type>::size..., 0};
     const int views[] = {traits<typename bare<P>::type>::views..., 0};
     index at = 0;
     for (int i = 0; i < k; ++i)
-      if (views[i] == 0) at = aligned(at, align[i]) + size[i];
+      if (views[i] == 0 || edge[i] > 0)
+        at = aligned(at, align[i]) + (views[i] == 0 ? size[i] : edge[i]);
     return aligned(at, align[k]);
   }
   // The same where accessors are packed too.
@@ -503,6 +523,9 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
 #endif
   }
 };
+
+template <auto F>
+using described = params<signature<decltype(F)>::described + 1>;
 
 } // namespace celer
 

@@ -113,13 +113,10 @@ struct entry<F, signature<void (*)(Item, P...)>> {
 
 #define CELER_ENTRY(name)                                                      \
   extern "C" {                                                                 \
-  extern __device__ const                                                      \
-      celer::params<celer::signature<decltype(CELER_KERNEL(name))>::count + 1> \
-          celer_params_##name;                                                 \
-  __device__ const                                                             \
-      celer::params<celer::signature<decltype(CELER_KERNEL(name))>::count + 1> \
-          celer_params_##name =                                                \
-              celer::signature<decltype(CELER_KERNEL(name))>::describe();      \
+  extern __device__ const celer::described<CELER_KERNEL(name)>                 \
+      celer_params_##name;                                                     \
+  __device__ const celer::described<CELER_KERNEL(name)> celer_params_##name =  \
+      celer::signature<decltype(CELER_KERNEL(name))>::describe();              \
   __global__ void                                                              \
   __launch_bounds__(celer::entry<CELER_KERNEL(name)>::threads) celer_run_      \
       ##name(const __grid_constant__ celer::entry<CELER_KERNEL(name)>::packed  \

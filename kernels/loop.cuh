@@ -95,13 +95,18 @@ static CELER_FN void strips(const call *c, int d, const At &at) {
   }
 }
 
+// In place of `loop`, where there is a near<T, D>: near.cuh.
+template <auto F, int D, class X> struct near_loop;
+
 // X counts along rows: int where it suffices, for the vectoriser's sake.
 template <auto F, int D, class X, class... A>
 static CELER_FN void loop(const call *c, A... a) {
   constexpr bool apart = !signature<decltype(F)>::reduces && !sampled;
   const box &b = c->chunk;
   const index n0 = c->range.max[0], n1 = c->range.max[1], n2 = c->range.max[2];
-  if constexpr (D == 0) {
+  if constexpr (signature<decltype(F)>::edges > 0) {
+    near_loop<F, D, X>::run(c, a...);
+  } else if constexpr (D == 0) {
     compute<F>(item<0>{{0}, {1}}, copied(a)...);
   } else if constexpr (D == 1) {
     row<apart>(
@@ -158,13 +163,10 @@ struct entry<F, signature<void (*)(Item, P...)>> {
 #define CELER_EXPORT __attribute__((visibility("default")))
 #define CELER_ENTRY(name)                                                      \
   extern "C" {                                                                 \
-  extern CELER_EXPORT const                                                    \
-      celer::params<celer::signature<decltype(CELER_KERNEL(name))>::count + 1> \
-          celer_params_##name;                                                 \
-  const celer::params<celer::signature<decltype(CELER_KERNEL(name))>::count +  \
-                      1>                                                       \
-      celer_params_##name =                                                    \
-          celer::signature<decltype(CELER_KERNEL(name))>::describe();          \
+  extern CELER_EXPORT const celer::described<CELER_KERNEL(name)>               \
+      celer_params_##name;                                                     \
+  const celer::described<CELER_KERNEL(name)> celer_params_##name =             \
+      celer::signature<decltype(CELER_KERNEL(name))>::describe();              \
   CELER_EXPORT void celer_run_##name(const celer::call *celer_given) {         \
     celer::entry<CELER_KERNEL(name)>::run(celer_given);                        \
   }                                                                            \

@@ -16,20 +16,27 @@ void cel__text_add_box(cel_text *out, const cel_box *box, int32_t dims) {
                     (long long)box->min[d], (long long)box->max[d]);
 }
 
+static bool tells_of_edges(const cel_param *p) {
+  return p->kind == CEL_PARAM_VALUE && p->dims > 0;
+}
+
 /* The parameter that takes view number `view`; *number counts from 1, without
- * the item. */
+ * the item and what nobody passes. */
 static const cel_param *param_of(const cel_param *param, int32_t view,
                                  int32_t *number) {
   *number = 0;
   for (; param->kind != 0; ++param) {
-    if (param->kind == CEL_PARAM_VALUE || cel__param_is_view(param)) ++*number;
+    if ((param->kind == CEL_PARAM_VALUE && !tells_of_edges(param)) ||
+        cel__param_is_view(param))
+      ++*number;
     if (cel__param_is_view(param) && view-- == 0) return param;
   }
   cel_bug("a kernel without that view");
 }
 
 static const char *spelling(const cel_param *p) {
-  return p->kind == CEL_PARAM_IN      ? "in"
+  return tells_of_edges(p + 1)        ? "near"
+         : p->kind == CEL_PARAM_IN    ? "in"
          : p->kind == CEL_PARAM_OUT   ? "out"
          : p->kind == CEL_PARAM_INOUT ? "inout"
                                       : "reducer";

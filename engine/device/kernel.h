@@ -32,7 +32,8 @@ typedef enum cel_param_kind {
 /* One parameter as the compiler saw it. The layout is known to celer.cuh. */
 typedef struct cel_param {
   int32_t kind;
-  int32_t dims;   /* ITEM, GROUP, IN, OUT, INOUT, REDUCER */
+  int32_t dims;   /* ITEM, GROUP, IN, OUT, INOUT, REDUCER; VALUE: not 0 where it
+                     tells the view before it of its buffer's edges */
   int32_t class_; /* element or value: 'i', 'u', 'f', 'b', or 's' struct */
   int32_t size;   /* bytes of the element or value */
   int32_t align;

@@ -134,6 +134,24 @@ describe("cel_module_begin_images", function()
     end
   end)
 
+  needs_nvrtc("takes what lies around items, checked or not", function()
+    for _, check in ipairs { "", "-DCELER_CHECK", "-DCELER_SAMPLE" } do
+      local m, _, message = k.check_cuda([[
+        kernel void f(item<2> it, int a, near<float2, 2> u, out<float, 2> v, in<int, 1> w) {
+          v(it[0], it[1]) = u(it[0] - 1, it[1] + a).x + w(0);
+        }
+        kernel void g(tile<8> t, near<double, 1> u, out<double, 1> v) {
+          t.each([&](item<1> it) { v(it[0]) = u[it[0] - 1]; });
+        }
+        kernel void h(item<3> it, near<short, 3> u, reducer<int> sum) {
+          sum += u(it[0], it[1], it[2] + 1);
+        }]], { prelude = k.embedded("tile.cuh") .. k.embedded("near.cuh")
+          .. k.embedded("reduce.cuh"), options = { check ~= "" and check or nil } })
+      assert.is_truthy(m, message)
+      assert.equal(6, #k.params(m, 0)) -- and what u is told of its edges
+    end
+  end)
+
   needs_nvrtc("takes fractions as floats and as doubles", function()
     k.check_numbers(k.check_cuda)
   end)
@@ -155,6 +173,7 @@ describe("cel_module_begin_images", function()
         if source:find "philox" then table.insert(parts, 1, k.embedded("random.cuh")) end
         if source:find "group%s*<" then table.insert(parts, 1, k.embedded("group.cuh")) end
         if source:find "tile%s*<" then table.insert(parts, 1, k.embedded("tile.cuh")) end
+        if source:find "near%s*<" then table.insert(parts, 1, k.embedded("near.cuh")) end
         local ok, _, message = k.check_cuda(source, { file = path, architecture = 90,
           prelude = table.concat(parts), defines = defines })
         assert.is_truthy(ok, message)

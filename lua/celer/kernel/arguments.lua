@@ -1,6 +1,7 @@
 --- arguments.lua -- what is passed to a kernel, checked against its parameters.
 local ffi = require "ffi"
 local kernel = require "celer.kernel.kernel"
+local near = require "celer.kernel.near"
 local place = require "celer.place"
 local plain = require "celer.kernel.plain"
 local types = require "celer.data.types"
@@ -201,6 +202,12 @@ function M.part(k, dims, is_access, n, ...)
       fault = check_access(param, argument, is_access(argument))
       accessed = accessed + 1
       accesses[accessed] = argument
+      if param.edge and not fault then
+        bytes = bytes + param.edge.size + param.edge.align
+        if values == none then values = {} end
+        valued = valued + 1
+        values[valued], fault = near.pack(param, argument)
+      end
     elseif is_access(argument) then
       fault = ("expected a %s, got the access to %s"):format(param.type,
         argument.buffer.name)

@@ -30,7 +30,7 @@ local Kernel = { __noun = "kernel" }
 
 -- What the compiler alone knows: there once somebody asks.
 local told = { params = true, signature = true, grouped = true, tile = true,
-  reduces = true }
+  reduces = true, near = true }
 local finish
 
 --- A kernel is found by its name in what celer.kernel gives, also where there is
@@ -93,25 +93,31 @@ function M.describe(param)
   if param.dims < 0 then -- of celer.cuda_module
     return (param.kind == M.IN and "const %s *" or "%s *"):format(param.type)
   end
-  return ("%s<%s, %d>"):format(spelling[param.kind], param.type, param.dims)
+  return ("%s<%s, %d>"):format(param.edge and "near" or spelling[param.kind], param.type,
+    param.dims)
 end
 
 local function signature(name, params, plain)
   local list = {}
   for _, param in ipairs(params) do
-    local hidden = plain and param.kind == M.ITEM
+    local hidden = plain and param.kind == M.ITEM or param.kind == M.VALUE and param.dims > 0
     if not hidden then list[#list + 1] = M.describe(param) end
   end
   return ("%s(%s)"):format(name, table.concat(list, ", "))
 end
 
--- Without local memory, which nobody passes.
+-- Without what nobody passes: local memory, and what accessors are told of edges, which
+-- becomes theirs.
 local function passed(params)
-  local out = {}
+  local out, near = {}, false
   for _, param in ipairs(params) do
-    if param.kind ~= M.LOCAL then out[#out + 1] = param end
+    if param.kind == M.VALUE and param.dims > 0 then
+      out[#out].edge, near = param, true
+    elseif param.kind ~= M.LOCAL then
+      out[#out + 1] = param
+    end
   end
-  return out
+  return out, near
 end
 
 -- ---- where the source stands ------------------------------------------------
@@ -253,6 +259,7 @@ local function declarations(text, operators)
   local out = {}
   if text:find "tile%s*<" then out[1] = core.embedded "kernels/tile.cuh" end
   if text:find "group%s*<" then out[#out + 1] = core.embedded "kernels/group.cuh" end
+  if text:find "near%s*<" then out[#out + 1] = core.embedded "kernels/near.cuh" end
   if text:find "reducer%s*<" then
     out[#out + 1] = operators and operators[1]
     out[#out + 1] = core.embedded "kernels/reduce.cuh"
@@ -313,13 +320,14 @@ end
 local function describe(kernel, params)
   local unit = kernel.unit
   if unit.plain then table.remove(params) end -- which are placeholders
+  kernel.params, kernel.near = passed(params)
   kernel.signature = signature(kernel.name, params, unit.plain)
   kernel.grouped, kernel.tile = params[1].kind == M.GROUP, params[1].tile or false
   local reduces = false
   for _, param in ipairs(params) do
     reduces = reduces or param.kind == M.REDUCER
   end
-  kernel.params, kernel.reduces = passed(params), reduces
+  kernel.reduces = reduces
 end
 
 local units = {} -- by all that goes in: the same source is one module

@@ -433,7 +433,7 @@ local function submit_anew(self, range, kernel, ...)
   local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
   settle(submit_kernel, self, space, made, used, values, grouped and range or nil, at)
   if looks then looks_after(looks) end
-  if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks) then
+  if not (kernel.reduces or kernel.grouped or kernel.plain or kernel.near or settings.looks) then
     replay.note(kernel, space, modes, is_access, ...)
   end
 end

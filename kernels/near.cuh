@@ -1,0 +1,266 @@
+// near.cuh -- near<T, D>: what lies around an item, also where that leaves the
+// buffer. It stands after celer.cuh where a source mentions it.
+//
+// On the processor a row of items is computed in parts: those from which no
+// index leaves the buffer know that, and read as in<T, D> does. On a GPU each
+// item compares its own coordinates, once.
+#ifndef CELER_NEAR_CUH
+#define CELER_NEAR_CUH
+
+namespace celer {
+
+enum edge_kind : int {
+  periodic_edge,
+  clamped_edge,
+  mirrored_edge,
+  constant_edge
+};
+
+// What is known of an item: nothing; that its indices stay within the buffer.
+// Where accesses are checked: that it is to be held to its reach.
+enum known : int { anywhere, inside, held_to_reach };
+
+// What the mapper says of an index that leaves the buffer. Mirrored in
+// lua/celer/kernel/near.lua.
+template <class T> struct edge {
+  index size[3], reach[3]; // of the buffer; of indices, from their item
+  int kind, known;
+  alignas(8) unsigned char outside[sizeof(T)]; // what a constant edge reads
+};
+
+// The index within [0, n) that one outside stands for. On the processor a call:
+// compilers would have a loop for each kind of edge.
+#ifdef CELER_CUDA
+CELER_FN
+#else
+static __attribute__((noinline, unused))
+#endif
+index come_back(int kind, index i, index n) {
+  if (kind == clamped_edge || kind == constant_edge) return i < 0 ? 0 : n - 1;
+  const bool turns = kind == mirrored_edge;
+  const index once = turns   ? (i < 0 ? -1 - i : 2 * n - 1 - i)
+                     : i < 0 ? i + n
+                             : i - n;
+  if (once >= 0 && once < n) return once;
+  const index all = turns ? 2 * n : n; // a reach beyond the extent
+  i %= all;
+  if (i < 0) i += all;
+  return i < n ? i : all - 1 - i;
+}
+
+template <class T, int D> struct near : accessor<const T, D> {
+  static_assert(D >= 1 && D <= 3, "near<T, D> has 1 to 3 dimensions");
+  edge<T> edges;
+
+  template <class... I> CELER_FN T operator()(I... i) const {
+    static_assert(sizeof...(I) == D,
+                  "an accessor takes as many coordinates as it has dimensions");
+    if (edges.known == inside) return element(i...);
+    return anywhere_at(index(i)...);
+  }
+  CELER_FN T operator[](index i) const {
+    static_assert(D == 1, "only a one-dimensional accessor is also an array");
+    return (*this)(i);
+  }
+
+private:
+  template <class... I> CELER_FN const T &element(I... i) const {
+    return accessor<const T, D>::operator()(i...);
+  }
+
+  template <class... I> CELER_FN T anywhere_at(I... i) const {
+    index at[3] = {i...};
+    bool beyond = false;
+#ifdef CELER_CHECK
+    if (is_too_far(at)) return element(i...);
+#endif
+    for (int d = 0; d < D; ++d) {
+      if (at[d] >= 0 && at[d] < edges.size[d]) continue;
+      beyond = true;
+      if (edges.kind != constant_edge)
+        at[d] = come_back(edges.kind, at[d], edges.size[d]);
+    }
+    if (beyond && edges.kind == constant_edge) return outside();
+    if constexpr (D == 1) return element(at[0]);
+    if constexpr (D == 2) return element(at[0], at[1]);
+    if constexpr (D == 3) return element(at[0], at[1], at[2]);
+  }
+
+  CELER_FN T outside() const {
+    T value;
+#ifdef CELER_CUDA
+    unsigned char *to = (unsigned char *)&value;
+#pragma unroll
+    for (size_t k = 0; k < sizeof value; ++k) to[k] = edges.outside[k];
+#else
+    memcpy((void *)&value, edges.outside, sizeof value);
+#endif
+    return value;
+  }
+
+#ifdef CELER_CHECK
+  // Whether an index leaves the buffer by more than its item's reach: no
+  // mapper promises it, and it is reported as what it is.
+  CELER_FN bool is_too_far(const index *at) const {
+    if (edges.known != held_to_reach) return false;
+    bool far = false;
+    for (int d = 0; d < D; ++d) {
+      const index from = at[d] - this->check.item[d], r = edges.reach[d];
+      far = far ||
+            ((at[d] < 0 || at[d] >= edges.size[d]) && (from > r || from < -r));
+    }
+    return far;
+  }
+#endif
+};
+
+template <class T, int D>
+struct traits<near<T, D>> : accessor_traits<T, D, an_in> {
+  static constexpr index size = 24 + sizeof(edge<T>);
+};
+
+template <class T, int D> struct edge_of<near<T, D>> {
+  static constexpr index size = sizeof(edge<T>);
+  static constexpr param describe() {
+    return {a_value, D, 's', int(size), 8, "edge", {}};
+  }
+};
+
+#ifdef CELER_CUDA
+
+template <class T, int D, class S, int K> struct bind<near<T, D>, S, K> {
+  template <class A>
+  static __device__ __forceinline__ near<T, D>
+  from(const A &a, const index *item, int item_dims) {
+    near<T, D> p;
+    static_cast<accessor<const T, D> &>(p) =
+        bind<in<T, D>, S, K>::from(a, item, item_dims);
+    p.edges = *(const edge<T> *)(a.bytes + S::argument_at(K) + 24);
+    p.edges.known = anywhere;
+    if constexpr (S::first::kind == an_item) {
+      static_assert(S::dims == D, "near<T, D> is for items of D dimensions");
+#ifdef CELER_CHECK
+      p.edges.known = held_to_reach;
+#else
+      bool within = true;
+#pragma unroll
+      for (int d = 0; d < D; ++d)
+        within = within && item[d] >= p.edges.reach[d] &&
+                 item[d] < p.edges.size[d] - p.edges.reach[d];
+      if (within) p.edges.known = inside;
+#endif
+    }
+    return p;
+  }
+};
+
+#else
+
+template <class T, int D, int V, index At> struct bind<near<T, D>, V, At> {
+  static CELER_FN near<T, D> from(const call *c) {
+    near<T, D> p;
+    static_cast<accessor<const T, D> &>(p) = bind<in<T, D>, V, At>::from(c);
+    memcpy((void *)&p.edges, c->values + At, sizeof p.edges);
+    return p;
+  }
+};
+
+template <int Known, class P> static CELER_FN P knowing(P p) {
+  return p;
+}
+template <int Known, class T, int D>
+static CELER_FN near<T, D> knowing(near<T, D> p) {
+  p.edges.known = Known;
+  return p;
+}
+
+// Items from which no index leaves a buffer.
+template <int D> struct inner {
+  index begin[D], end[D];
+
+  template <class P> CELER_FN void keep(const P &) {
+  }
+  template <class T, int E> CELER_FN void keep(const near<T, E> &p) {
+    static_assert(E == D, "near<T, D> is for items of D dimensions");
+    for (int d = 0; d < D; ++d) {
+      const index least = p.edges.reach[d], most = p.edges.size[d] - least;
+      if (least > begin[d]) begin[d] = least;
+      if (most < end[d]) end[d] = most;
+    }
+  }
+  CELER_FN bool holds(int d, index i) const {
+    return i >= begin[d] && i < end[d];
+  }
+};
+
+template <auto F, int D, class X> struct near_loop {
+  static constexpr bool in_order = signature<decltype(F)>::reduces;
+
+  template <int Known, class... A>
+  static CELER_FN void one(const call *c, index i, index j, X k, A &...a) {
+    const index *n = c->range.max;
+    if constexpr (D == 1)
+      compute<F>(item<1>{{k}, {n[0]}}, knowing<Known>(copied(a))...);
+    else if constexpr (D == 2)
+      compute<F>(item<2>{{i, k}, {n[0], n[1]}}, knowing<Known>(copied(a))...);
+    else
+      compute<F>(item<3>{{i, j, k}, {n[0], n[1], n[2]}},
+                 knowing<Known>(copied(a))...);
+  }
+
+  // Items [begin, end) of a row.
+  template <int Known, class... A>
+  static CELER_FN void span(const call *c, index i, index j, X begin, X end,
+                            A &...a) {
+    if constexpr (in_order || Known != inside) {
+      for (X k = begin; k < end; ++k) one<Known>(c, i, j, k, a...);
+    } else {
+      CELER_INDEPENDENT
+      for (X k = begin; k < end; ++k) one<Known>(c, i, j, k, a...);
+    }
+  }
+
+  template <class... A>
+  static CELER_FN void row(const call *c, const inner<D> &all, index i, index j,
+                           X begin, X end, A &...a) {
+#ifdef CELER_CHECK
+    span<held_to_reach>(c, i, j, begin, end, a...);
+#else
+    const bool stays = (D < 2 || all.holds(0, i)) && (D < 3 || all.holds(1, j));
+    const X from =
+        stays ? clamp(all.begin[D - 1], index(begin), index(end)) : end;
+    const X to = clamp(all.end[D - 1], index(from), index(end));
+#pragma GCC unroll 1
+    for (int part = 0; part < 2; ++part) {
+      span<anywhere>(c, i, j, part == 0 ? begin : to, part == 0 ? from : end,
+                     a...);
+      if (part == 0) span<inside>(c, i, j, from, to, a...);
+    }
+#endif
+  }
+
+  template <class... A> static CELER_FN void run(const call *c, A &...a) {
+    const box &b = c->chunk;
+    inner<D> all;
+    for (int d = 0; d < D; ++d) {
+      all.begin[d] = 0;
+      all.end[d] = c->range.max[d];
+    }
+    (all.keep(a), ...);
+    strips<X>(
+        c, D - 1, [&](X begin, X end) __attribute__((always_inline)) {
+          for (index i = D > 1 ? b.min[0] : 0; i < (D > 1 ? b.max[0] : 1); ++i)
+            for (index j = D > 2 ? b.min[1] : 0; j < (D > 2 ? b.max[1] : 1);
+                 ++j)
+              row(c, all, i, j, begin, end, a...);
+        });
+  }
+};
+
+#endif
+
+} // namespace celer
+
+using celer::near;
+
+#endif
