@@ -163,6 +163,7 @@ describe("the page of kernels", function()
 
   it("has kernels that compile", function()
     check("kernel step(item<2>, inout<float, 2>, in<float, 2>, float)\n"
+      .. "kernel blur(item<2>, near<float, 2>, out<float, 2>)\n"
       .. "kernel multiply(tile<16, 16>, in<float, 2>, in<float, 2>, out<float, 2>, "
       .. "local<float, 256>, local<float, 256>, int)\n", run(table.concat(kernels)))
   end)
