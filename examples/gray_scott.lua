@@ -35,10 +35,10 @@ local b = celer.buffer("float2", { h, w }, { name = "b" })
 local shown = celer.buffer("float", { h, w }, { name = "shown" })
 
 local kernels = celer.kernel [[
-  kernel void react(item<2> it, in<float2, 2> a, out<float2, 2> b, float feed, float kill) {
-    const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);
-    const float2 here = a(y, x), n = a(max(y - 1, 0), x), s = a(min(y + 1, h - 1), x),
-                 west = a(y, max(x - 1, 0)), east = a(y, min(x + 1, w - 1));
+  kernel void react(item<2> it, near<float2, 2> a, out<float2, 2> b, float feed, float kill) {
+    const int y = it[0], x = it[1];
+    const float2 here = a(y, x), n = a(y - 1, x), s = a(y + 1, x),
+                 west = a(y, x - 1), east = a(y, x + 1);
     const float u = here.x, v = here.y, reaction = u * v * v;
     const float du = n.x + s.x + west.x + east.x - 4 * u;
     const float dv = n.y + s.y + west.y + east.y - 4 * v;
@@ -53,7 +53,7 @@ local kernels = celer.kernel [[
 
 for t in celer.progress(p.steps) do
   q:submit(function(cg)
-    local from = cg:read(a, celer.neighborhood(1, 1, "along_axes"))
+    local from = cg:read(a, celer.clamped(1, "along_axes"))
     cg:parallel_for({ h, w }, kernels.react, from, cg:discard_write(b), p.feed, p.kill)
   end)
   a, b = b, a
