@@ -184,6 +184,30 @@ for _, shape in ipairs(shapes) do
 end
 local kernels = celer.kernel(source)
 
+-- What lies around items, by edges of every kind.
+local near = celer.kernel [[
+  template <class At> static int around(int salt, int dims, int a, int b, int c, const At &at) {
+    const int by[] = {a, b, c};
+    int s = (salt * 31 + at(0, 0, 0)) % 65521;
+    for (int d = 0; d < dims; ++d)
+      for (int side = -1; side < 2; side += 2)
+        s = (s * 31 + at(d == 0 ? side * by[0] : 0, d == 1 ? side * by[1] : 0,
+                         d == 2 ? side * by[2] : 0)) % 65521;
+    return s;
+  }
+  kernel void near1(item<1> it, near<int, 1> u, out<int, 1> v, int s, int a, int b, int c) {
+    v(it[0]) = around(s, 1, a, b, c, [&](int i, int, int) { return u(it[0] + i); });
+  }
+  kernel void near2(item<2> it, near<int, 2> u, out<int, 2> v, int s, int a, int b, int c) {
+    v(it[0], it[1]) = around(s, 2, a, b, c,
+        [&](int i, int j, int) { return u(it[0] + i, it[1] + j); });
+  }
+  kernel void near3(item<3> it, near<int, 3> u, out<int, 3> v, int s, int a, int b, int c) {
+    v(it[0], it[1], it[2]) = around(s, 3, a, b, c,
+        [&](int i, int j, int k) { return u(it[0] + i, it[1] + j, it[2] + k); });
+  }
+]]
+
 -- ---- buffers and their model -------------------------------------------------
 
 local program -- buffers with what they hold, fences that were not looked at
@@ -443,6 +467,58 @@ function doings.turn()
   if from ~= old then from.buffer:free() end
 end
 
+-- Where an index leads that may leave a buffer; nil: to no element.
+local leads = {
+  periodic = function(i, n) return i % n end,
+  clamped = function(i, n) return math.max(0, math.min(i, n - 1)) end,
+  mirrored = function(i, n) return math.min(i % (2 * n), 2 * n - 1 - i % (2 * n)) end,
+  constant = function(i, n) return i >= 0 and i < n and i or nil end,
+}
+
+-- The sum that the kernels `near` make for an item.
+local function around(one, p, salt, reach, lead, outside)
+  local s = (salt * 31 + one.held[position(p, one.size)]) % MOST
+  for d = 1, #one.size do
+    for side = -1, 1, 2 do
+      local at = { unpack(p) }
+      at[d] = lead(p[d] + side * reach[d], one.size[d])
+      s = (s * 31 + (at[d] and one.held[position(at, one.size)] or outside)) % MOST
+    end
+  end
+  return s
+end
+
+-- All of a buffer anew, of what lies around each element.
+function doings.edges()
+  local i = between(1, #program.buffers)
+  local old, reach, salt, outside = program.buffers[i], {}, random(1000), random(1000)
+  if #old.size == 0 then return end
+  local kind = ({ "periodic", "periodic", "clamped", "mirrored", "constant" })[between(1, 5)]
+  note(kind)
+  for d = 1, #old.size do
+    reach[d] = chance(80) and between(0, 2) or between(0, 2 * old.size[d] + 1)
+  end
+  local words = { unpack(reach) }
+  if chance(50) then words[#words + 1] = "along_axes" end
+  if kind == "constant" then table.insert(words, 1, outside) end
+  local one = { size = old.size, held = {} }
+  one.buffer = celer.buffer("int", old.size, { name = "b" .. program.made })
+  program.made = program.made + 1
+  local all = { lo = { unpack({ 0, 0, 0 }, 1, #old.size) }, hi = old.size, dims = #old.size }
+  q:submit(function(cg)
+    cg:hint(hints_of(all))
+    cg:parallel_for(old.size, near["near" .. #old.size],
+      cg:read(old.buffer, celer[kind](unpack(words))), cg:discard_write(one.buffer), salt,
+      reach[1], reach[2] or 0, reach[3] or 0)
+  end)
+  points({ 0, 0, 0 }, whole(old.size, 1), function(p)
+    one.held[position(p, old.size)] = around(old, p, salt, reach, leads[kind], outside)
+  end)
+  log[#log + 1] = ("%s %s of %s"):format(kind, table.concat(reach, " "), old.buffer.name)
+  program.buffers[i] = one
+  old.buffer:free()
+end
+
 -- Rows divided among the items of a range of one dimension, or among all ranks.
 function doings.even_split()
   local target = any()
@@ -565,7 +641,7 @@ end
 -- ---- programs ----------------------------------------------------------------
 
 local words = { "compute", "compute", "compute", "compute", "compute", "turn", "turn",
-  "even_split", "together", "fill", "copy", "copy", "free", "look", "look" }
+  "edges", "edges", "even_split", "together", "fill", "copy", "copy", "free", "look", "look" }
 
 for seed = first, first + count - 1 do
   dice.begin(seed)

@@ -2,8 +2,9 @@
 -- `celer run spec/random/scripts/mappers.lua` does, in which each of them occurs.
 local celer = require("spec.support.celer")
 
-local features = { "2d", "3d", "collective", "copy", "diagonal", "divided", "even_split", "fill",
-  "free", "gaps", "host task", "kernel", "negative", "opaque", "scaled", "strips", "transposed" }
+local features = { "2d", "3d", "clamped", "collective", "constant", "copy", "diagonal", "divided",
+  "even_split", "fill", "free", "gaps", "host task", "kernel", "mirrored", "negative", "opaque",
+  "periodic", "scaled", "strips", "transposed" }
 
 local function run(seed, ranks, devices)
   local words = { "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
@@ -14,7 +15,7 @@ end
 describe("random programs with mappers", function()
   for _, shape in ipairs { { 1, 3 }, { 4, 2 } } do
     it(("hold what tables hold on %d ranks with %d devices"):format(unpack(shape)), function()
-      local r = run(10 * shape[1], shape[1] > 1 and shape[1] or nil, shape[2])
+      local r = run(15 * shape[1], shape[1] > 1 and shape[1] or nil, shape[2])
       assert.equal("", r.stderr)
       assert.equal(0, r.status)
       assert.matches("^20 programs with mappers: ", r.stdout)
