@@ -65,12 +65,12 @@ void cel_task_graph_destroy(cel_task_graph *graph);
 
 /* Validates and adds a group. A kernel's item that touches nothing but buffers
  * of 0 dimensions becomes every rank's (CEL_PLACE_ALL) where that makes no
- * difference, so that its results need not travel. `*id` becomes its task's id, 0 for an empty
- * range. Errors (nothing is added then): CEL_E_OVERLAP when a write is refuted
- * as non-overlapping under the permitted splits, CEL_E_ARGUMENT when a read is
- * refuted as a union homomorphism, CEL_E_RANGE when a mapper leaves the
- * buffer. Proofs are cached by (rule, parameters' effect, range, permitted).
- * The error carries the group's location. */
+ * difference, so that its results need not travel. `*id` becomes its task's id,
+ * 0 for an empty range. Errors (nothing is added then): CEL_E_OVERLAP when a
+ * write is refuted as non-overlapping under the permitted splits,
+ * CEL_E_ARGUMENT when a read is refuted as a union homomorphism, CEL_E_RANGE
+ * when a mapper leaves the buffer. Proofs are cached by (rule, parameters'
+ * effect, range, permitted). The error carries the group's location. */
 cel_status cel_task_graph_submit(cel_task_graph *graph, const cel_group *group,
                                  uint64_t *id);
 /* Adds an epoch and returns its id. */

@@ -631,28 +631,27 @@ static void print_step(const step *s) {
 }
 
 void program_print(const program *p) {
-  printf("  seed %llu: %d ranks, %d devices%s%s%s%s%s, horizons %d/%d/%d, small "
-         "%llu, "
-         "large %llu, interior %lld, joins %u, grain %llu, %d hosts, direct "
-         "from %llu, "
-         "chained to %llu, blocks of %llu, whole below %llu, room %d %%, "
-         "collectives between %d devices up to %llu and %llu\n",
-         (unsigned long long)p->seed, p->ranks, p->devices,
-         p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
-         p->alike ? ", alike" : "",
-         p->chains ? ", chains" : "",
-         p->exchanges     ? ", collectives"
-         : p->by_messages ? ", one step"
-                          : "",
-         p->horizon_step, p->horizon_breadth, p->laps_ahead,
-         (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
-         (long long)p->interior_bytes, p->together_peers,
-         (unsigned long long)p->grain, p->hosts,
-         (unsigned long long)p->direct_bytes,
-         (unsigned long long)p->chain_bytes, (unsigned long long)p->block,
-         (unsigned long long)p->whole, p->room, p->collective.devices,
-         (unsigned long long)p->collective.most,
-         (unsigned long long)p->collective.packed_most);
+  printf(
+      "  seed %llu: %d ranks, %d devices%s%s%s%s%s, horizons %d/%d/%d, small "
+      "%llu, "
+      "large %llu, interior %lld, joins %u, grain %llu, %d hosts, direct "
+      "from %llu, "
+      "chained to %llu, blocks of %llu, whole below %llu, room %d %%, "
+      "collectives between %d devices up to %llu and %llu\n",
+      (unsigned long long)p->seed, p->ranks, p->devices,
+      p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
+      p->alike ? ", alike" : "", p->chains ? ", chains" : "",
+      p->exchanges     ? ", collectives"
+      : p->by_messages ? ", one step"
+                       : "",
+      p->horizon_step, p->horizon_breadth, p->laps_ahead,
+      (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
+      (long long)p->interior_bytes, p->together_peers,
+      (unsigned long long)p->grain, p->hosts,
+      (unsigned long long)p->direct_bytes, (unsigned long long)p->chain_bytes,
+      (unsigned long long)p->block, (unsigned long long)p->whole, p->room,
+      p->collective.devices, (unsigned long long)p->collective.most,
+      (unsigned long long)p->collective.packed_most);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,
