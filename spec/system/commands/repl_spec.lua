@@ -99,8 +99,8 @@ describe("lines", function()
       t:enter("celer.buffer('float', {8}, {nmae = 'v'})", 9))
     assert.equal("celer: session:9: there is no celer.bufer, did you mean buffer?",
       t:enter("celer.bufer", 10))
-    assert.equal("celer: session:10: there is no celer.wait: it is q:wait",
-      t:enter("celer.wait()", 11))
+    assert.equal("celer: session:10: there is no celer.group: it is q:group",
+      t:enter("celer.group()", 11))
     assert.equal("celer: session:11: a queue has no 'wiat', did you mean wait?",
       t:enter("celer.queue():wiat()", 12))
     assert.equal("4", t:enter("2 * 2 -- comment", 13))
@@ -188,7 +188,8 @@ describe("Tab", function()
     tab("mine.deeper.", choices("alpha", "beta"))
     tab("string.for", "mat")
     tab("whi", "le")
-    tab("q:", choices("drain ", "fence ", "group ", "hint  ", "submit", "wait"))
+    tab("q:", choices("drain       ", "group       ", "parallel_for", "wait")
+      .. choices("fence       ", "hint        ", "submit"))
     tab("u.", choices("dims   ", "extents", "name   ", "shape  ", "size   ", "type"))
     tab("s.", "\n" .. choices("dims ", "max  ", "min  ", "name ", "shape", "size ", "type"))
     assert.equal(0, t:close())
