@@ -12,7 +12,7 @@ M.modules = { "submit.queue", "submit.group", "data.buffer", "box", "data.view",
   "host.shared_file", "data.device_view", "data.host_memory", "host.lane", "submit.hints",
   "submit.collective", "kernel.nd_range", "data.types", "mapper.builtin", "submit.placement",
   "io.files", "io.hdf5.datasets", "io.hdf5.values", "io.palette", "submit.balance",
-  "kernel.plain", "kernel.from_lua.function" }
+  "kernel.plain", "kernel.from_lua.function", "io.image", "io.csv", "draw.plot" }
 
 local texts = {} -- lines of a source, by name
 
