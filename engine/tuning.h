@@ -30,8 +30,12 @@
 enum {
   /* ns for which any waiter spins before it sleeps: what a wake costs. */
   CEL_TUNE_SPIN_NS = 20000,
-  /* Cores of a rank; with fewer, its threads share them and none spins. */
+  /* Cores of a rank; with fewer, its threads share them: who waits gives way
+   * to the others. */
   CEL_TUNE_SPIN_CORES = 4,
+  /* ns for which it does so before it sleeps: as long as two threads take to
+   * hand work to each other and back. */
+  CEL_TUNE_GIVE_WAY_NS = 30000,
   /* ns for which main, scheduler and executor spin while waits are usually
    * shorter: to be woken would take longer than a short task. */
   CEL_TUNE_LINGER_NS = 100000,
@@ -59,9 +63,11 @@ enum {
    * cores, and where each has its own. */
   CEL_TUNE_SPARE_CORES_SHARED = 8,
   CEL_TUNE_SPARE_CORES_BOUND = 4,
-  /* ns of a yield from which on others want the core; and how often the
-   * executor naps then before it yields again. */
+  /* ns of a yield from which on others want the core; for how many times as
+   * long no waiter yields then; and how often the executor naps before it does
+   * again. */
   CEL_TUNE_CROWDED_NS = 500000,
+  CEL_TUNE_CROWDED_TIMES = 50,
   CEL_TUNE_CROWDED_NAPS = 64,
   /* us between two looks for what other ranks tell, without requests. */
   CEL_TUNE_LISTEN_US = 20000,

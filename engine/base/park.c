@@ -109,10 +109,35 @@ static void learn(cel_park *park, int64_t took) {
                         memory_order_relaxed);
 }
 
+/* Until when others want these cores: a yield is then a wait for their turn,
+ * while a sleeper gets its core back as soon as it is woken. */
+static _Atomic(int64_t) wanted_ns;
+
+/* As cel_park_spin, where threads share cores: it is who else is ready that
+ * goes on, and as long as nobody is the core stays awake. */
+static bool give_way(const cel_park *park, uint32_t seen) {
+  int64_t now = now_ns(), end = now + CEL_TUNE_GIVE_WAY_NS;
+  if (now < atomic_load_explicit(&wanted_ns, memory_order_relaxed))
+    return false;
+  while (now < end) {
+    int64_t before = now;
+    sched_yield();
+    if (cel_park_prepare(park) != seen) return true;
+    now = now_ns();
+    if (now - before > CEL_TUNE_CROWDED_NS) {
+      int64_t until = now + (now - before) * CEL_TUNE_CROWDED_TIMES;
+      atomic_store_explicit(&wanted_ns, until, memory_order_relaxed);
+      return false;
+    }
+  }
+  return false;
+}
+
 void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
   if (timeout_us == 0 || cel_park_prepare(park) != seen) return;
   if (cel_park_crowded()) {
-    sleep_on(park, seen, timeout_us);
+    if (cel_park_cores() == 1 || !give_way(park, seen))
+      sleep_on(park, seen, timeout_us);
     return;
   }
   bool naps = timeout_us < CEL_TUNE_LINGER_NS / 1000;

@@ -4,10 +4,11 @@
  *   if (nothing to do) cel_park_wait(&p, seen, timeout);
  *
  * Invariant: a wake between prepare and wait is never lost, however many wait.
- * A waiter spins for some 20 us (where there is a core to spare; see also
- * cel_park_linger) and then sleeps on a futex. Wake costs one atomic increment
- * unless somebody sleeps; then the first one pays for a system call, and those
- * that follow before a sleeper has got a core do not.
+ * A waiter spins for some 20 us (see also cel_park_linger) and then sleeps on a
+ * futex. Where threads share the cores, it gives way to the others instead for
+ * a while, unless other programs want the cores, too. Wake costs one atomic
+ * increment unless somebody sleeps; then the first one pays for a system call,
+ * and those that follow before a sleeper has got a core do not.
  */
 #ifndef CEL_BASE_PARK_H
 #define CEL_BASE_PARK_H

@@ -9,6 +9,22 @@ describe("park", function()
     assert.equal("60000 rounds\n", r.stdout)
   end)
 
+  it("loses none where threads share cores", function()
+    if celer.exec({ "taskset", "--version" }).status ~= 0 then
+      return pending("needs taskset")
+    end
+    local program = celer.command():gsub("celer$", "park_check")
+    local list = io.open("/proc/self/status"):read("*a"):match("Cpus_allowed_list:%s*(%S+)")
+    local first, second = list:match("^(%d+)[,-](%d+)")
+    local next_one = list:match("^%d+-") and first + 1 or second
+    local some = { first or list, first and first .. "," .. next_one }
+    for _, cores in ipairs(some) do
+      local r = celer.exec({ "taskset", "-c", cores, program, "10000" }, { timeout = 120 })
+      assert.equal(0, r.status, cores)
+      assert.equal("10000 rounds\n", r.stdout)
+    end
+  end)
+
   it("counts the cores that the process is bound to", function()
     if celer.exec({ "taskset", "--version" }).status ~= 0 then
       return pending("needs taskset")
