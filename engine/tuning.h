@@ -204,10 +204,10 @@ enum {
 };
 
 /* ---- between GPUs ---------------------------------------------------------
- * comm/link/, comm/nccl/, instr/alike.c, instr/interior.c.
+ * comm/link/, comm/nccl/, comm/road/, instr/alike.c, instr/interior.c.
  *
  * Measure: luajit spec/bench/cuda/run.lua (exchanges, all-reduce, wave step);
- * spec/bench/figures.lua communication_gpu.
+ * spec/bench/figures.lua communication_gpu; luajit spec/bench/cuda/roads.lua.
  */
 enum {
   /* Bytes that an interior touches at least, on the processor and on GPUs:
@@ -234,6 +234,21 @@ enum {
   /* Bytes that go as one part; of more, three quarters first, as they are
    * copied out of their slots while the rest comes. */
   CEL_TUNE_LINK_WHOLE = 16 << 20,
+  /* Bytes of a message between hosts from which on it goes through pinned
+   * memory in chunks; shorter ones are copied out and in by jobs of their own,
+   * which follow kernels in their streams. [graph] */
+  CEL_TUNE_ROAD_FAR_BYTES = 256 << 10,
+  /* Chunks that a message is cut into, about; bytes of one, of which it has a
+   * multiple of the least: each costs some us at both ends, and the first and
+   * the last overlap with nothing. [devices] */
+  CEL_TUNE_ROAD_CHUNKS = 8,
+  CEL_TUNE_ROAD_CHUNK_LEAST = 128 << 10,
+  CEL_TUNE_ROAD_CHUNK_MOST = 1 << 20,
+  /* Buffers for chunks that one direction of a pair of ranks has at a time: two
+   * are copied to and from, and two more hide how long polls take; and of all
+   * pairs. */
+  CEL_TUNE_ROAD_DEPTH = 4,
+  CEL_TUNE_ROAD_BUFFERS = 64,
   /* Bytes of a collective from which on NCCL has it, where messages go straight
    * from GPU to GPU; and of one where each gets a part of its own. [graph] */
   CEL_TUNE_NCCL_LEAST_BYTES = 4 << 20,

@@ -39,6 +39,10 @@ typedef struct cel_posted {
   bool direct;  /* between device memories, whose addresses the pieces are; with
                    a near rank */
   bool chained; /* direct, of chain_bytes at most; see cel_chained */
+  bool far;     /* direct, with a rank that is not near; see far_bytes */
+  /* Between hosts a transport may number messages of its own, in host memory,
+   * apart from all others: by line 1 of those of the transport below. */
+  uint8_t line;
 } cel_posted;
 
 /* What a rank gives to each other one, or gets from each: parts of a box in its
@@ -176,6 +180,9 @@ typedef struct cel_message_table {
   int32_t nears;
   uint64_t direct_bytes;
   uint64_t chain_bytes; /* of a chained message at most; 0: there are none */
+  /* Messages of so many bytes at least are direct between all other ranks, too,
+   * each with one device; those are never chained. 0: there are none. */
+  uint64_t far_bytes;
   void (*send)(void *self, const cel_posted *message);
   void (*receive)(void *self, const cel_posted *message);
   /* A chained message's end will be put on a stream before whatever the poster
@@ -326,6 +333,7 @@ typedef struct cel_inprocess_config {
    * of so many bytes are direct. 0: one host, and no message is direct. */
   int64_t hosts;
   uint64_t direct_bytes;
+  uint64_t far_bytes;               /* see cel_message_table */
   uint64_t chain_bytes;             /* of no account with threads or a fault */
   cel_collective_limits collective; /* likewise with threads */
   bool threads;

@@ -98,7 +98,8 @@ bool cel_lanes_take(const cel_lanes *lanes, const cel_instr *instr) {
   case CEL_LANE_DEVICE: return lanes->backend->lua || !instr->task->work->lua;
   case CEL_LANE_COMM:
     if (instr->kind == CEL_INSTR_COLLECTIVE) return instr->device >= 0;
-    return instr->message.direct && instr->message.bytes <= lanes->chain_bytes;
+    return instr->message.direct && !instr->message.far &&
+           instr->message.bytes <= lanes->chain_bytes;
   default: return false;
   }
 }

@@ -159,6 +159,7 @@ void cel_translate_message(cel_record *record, const cel_instr *instr) {
                                       .peer = m->peer,
                                       .sequence = m->nth,
                                       .direct = m->direct,
+                                      .far = m->far,
                                       .bytes = m->bytes,
                                       .pieces = m->pieces,
                                       .piece = piece},

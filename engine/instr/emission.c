@@ -215,6 +215,7 @@ static cel_sent sent(cel__emission *e, const cel__plan *plan,
                     .sequence = told->sequence,
                     .bytes = told->bytes,
                     .direct = carried->direct,
+                    .far = carried->far,
                     .nth = carried->nth,
                     .pieces = told->pieces,
                     .piece = place};

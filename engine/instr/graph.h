@@ -66,7 +66,9 @@ struct cel_instr_graph {
   bool backwards; /* the rounds of the next task that has some */
   struct {
     uint64_t messages[2][2]; /* in and out: others until now, direct ones */
-  } * near; /* for each of config.near; null if there are none */
+  } * numbers; /* for each of config.near, or of all ranks with config.far_bytes;
+                  null if there are none. Those of ranks that it has nothing to
+                  do with are never touched. */
 };
 
 /* ---- plan.c -------------------------------------------------------------- */

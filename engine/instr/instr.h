@@ -132,6 +132,7 @@ typedef struct cel_sent {
   int64_t peer;
   uint64_t sequence, bytes;
   bool direct;  /* the pieces lie in device memory; then it is alone */
+  bool far;     /* direct, with a rank that is not near */
   uint64_t nth; /* from 0: of the direct messages, or of the others, between
                    the two ranks in this direction */
   uint32_t pieces;
@@ -194,6 +195,8 @@ typedef struct cel_instr_graph_config {
   const int64_t *near;
   int32_t nears;
   uint64_t direct_bytes; /* of a direct message at least */
+  /* Of one with any other rank; 0: none is direct with these. Likewise. */
+  uint64_t far_bytes;
   /* Of what is copied at once from the host to a device, so that the parts of
    * a box follow the messages that bring them; default CEL_TUNE_LARGE_BYTES. */
   uint64_t large_bytes;

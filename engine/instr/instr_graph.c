@@ -62,15 +62,17 @@ static cel_status execute(cel_instr_graph *graph) {
 
 /* ---- messages and collectives -------------------------------------------- */
 
-/* With near ranks direct messages and the others are numbered apart, as each
- * way matches its own. */
+/* Where there are direct messages, these and the others are numbered apart, as
+ * each way matches its own. */
 static uint64_t number(cel_instr_graph *graph, const cel__carried *carried,
                        bool out) {
   const cel_message *message = carried->message;
   const cel_instr_graph_config *c = &graph->config;
-  int32_t near = cel_rank_find(c->near, c->nears, message->peer);
-  if (near < 0) return message->sequence;
-  return graph->near[near].messages[out][carried->direct]++;
+  int64_t which = c->far_bytes > 0
+                      ? message->peer
+                      : cel_rank_find(c->near, c->nears, message->peer);
+  if (which < 0) return message->sequence;
+  return graph->numbers[which].messages[out][carried->direct]++;
 }
 
 static cel_status planned_messages(cel_instr_graph *graph, int32_t priority) {
@@ -180,9 +182,12 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
     if (c->device_memory[d] >= memories) memories = c->device_memory[d] + 1;
   }
   cel_assert(c->devices >= 1 && memories <= CEL_MEMORIES);
-  if (c->devices > 1 || c->device_memory[0] == CEL_MEMORY_HOST) c->nears = 0;
-  if (c->nears > 0)
-    graph->near = cel_alloc_zero((size_t)c->nears * sizeof *graph->near);
+  if (c->devices > 1 || c->device_memory[0] == CEL_MEMORY_HOST)
+    c->nears = 0, c->far_bytes = 0;
+  int64_t numbered = c->far_bytes > 0 ? c->ranks : c->nears;
+  if (numbered > 0)
+    graph->numbers =
+        cel_alloc_zero((size_t)numbered * sizeof *graph->numbers);
   graph->emission = cel__emission_create(c);
   graph->memories =
       cel__memory_create(c, memories, graph->emission, &graph->plan);
@@ -205,7 +210,7 @@ void cel_instr_graph_destroy(cel_instr_graph *graph) {
   cel_vec_release(&graph->gathered.boxes);
   cel_vec_release(&graph->gathered.whole);
   cel_region_release(&graph->gathered.together);
-  cel_free(graph->near);
+  cel_free(graph->numbers);
   cel_free(graph);
 }
 

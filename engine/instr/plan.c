@@ -121,12 +121,17 @@ static cel_status touch_parts(cel_instr_graph *graph) {
   return CEL_E_OK;
 }
 
+static bool is_near(const cel_instr_graph_config *c, int64_t rank) {
+  return cel_rank_find(c->near, c->nears, rank) >= 0;
+}
+
 /* Of a task of devices. */
 static bool is_direct(const cel_instr_graph *graph,
                       const cel_message *message) {
   const cel_instr_graph_config *c = &graph->config;
-  return message->bytes >= c->direct_bytes &&
-         cel_rank_find(c->near, c->nears, message->peer) >= 0;
+  return is_near(c, message->peer)
+             ? message->bytes >= c->direct_bytes
+             : c->far_bytes > 0 && message->bytes >= c->far_bytes;
 }
 
 /* Whether kernels find there what a message brings, without a copy. */
@@ -161,7 +166,9 @@ static bool is_touched(const cel__plan *plan, int32_t memory,
 static uint32_t carry_messages(cel_instr_graph *graph,
                                const cel_command *command) {
   cel__plan *plan = &graph->plan;
-  bool some = graph->config.nears > 0 && command->task->kind != CEL_TASK_HOST;
+  const cel_instr_graph_config *c = &graph->config;
+  bool some = (c->nears > 0 || c->far_bytes > 0) &&
+              command->task->kind != CEL_TASK_HOST;
   cel_vec_clear(&plan->carried);
   for (const cel_message *m = &command->message; m != NULL; m = m->next)
     if (!some || !is_direct(graph, m))
@@ -170,7 +177,9 @@ static uint32_t carry_messages(cel_instr_graph *graph,
   for (const cel_message *m = &command->message; some && m != NULL; m = m->next)
     if (is_direct(graph, m))
       cel_vec_push(&plan->carried,
-                   ((cel__carried){.message = m, .direct = true}));
+                   ((cel__carried){.message = m,
+                                   .direct = true,
+                                   .far = !is_near(c, m->peer)}));
   return hosted;
 }
 

@@ -45,7 +45,8 @@ typedef struct cel__touch {
 /* A message of a PUSH or AWAIT_PUSH. */
 typedef struct cel__carried {
   const cel_message *message;
-  bool direct, together; /* with others in one RECEIVE */
+  bool direct, far;
+  bool together; /* with others in one RECEIVE */
   uint64_t nth;          /* as in cel_instr, once the command is carried out */
 } cel__carried;
 

@@ -248,6 +248,10 @@ void cel__scheduler_init(cel_engine *engine) {
                                    .nears = nears,
                                    .direct_bytes =
                                        c->transport->messages.direct_bytes,
+                                   .far_bytes =
+                                       direct
+                                           ? c->transport->messages.far_bytes
+                                           : 0,
                                    .large_bytes = c->large_bytes,
                                    .lookahead = c->lookahead,
                                    .interior_bytes = c->interior_bytes,

@@ -31,9 +31,11 @@ void exchange_nap(void) {
 /* --- ends ----------------------------------------------------------------- */
 
 void exchange_number(exchange_planned *plan, int64_t n, int64_t ranks) {
-  uint64_t *next = cel_alloc_zero((size_t)(2 * ranks * ranks) * sizeof *next);
-  for (exchange_planned *p = plan; p < plan + n; ++p)
-    p->sequence = next[(p->direct * ranks + p->from) * ranks + p->to]++;
+  uint64_t *next = cel_alloc_zero((size_t)(3 * ranks * ranks) * sizeof *next);
+  for (exchange_planned *p = plan; p < plan + n; ++p) {
+    int64_t way = p->direct ? 2 : p->line;
+    p->sequence = next[(way * ranks + p->from) * ranks + p->to]++;
+  }
   cel_free(next);
 }
 
@@ -151,7 +153,9 @@ void exchange_post(cel_transport *t, exchange_ends *ends, uint32_t i) {
                             .pieces = e->plan->pieces,
                             .piece = e->piece,
                             .direct = e->plan->direct,
-                            .chained = e->plan->chained};
+                            .chained = e->plan->chained,
+                            .far = e->plan->far,
+                            .line = e->plan->line};
   if (e->sending)
     t->messages.send(t->messages.self, &e->posting);
   else

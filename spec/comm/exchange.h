@@ -19,7 +19,8 @@ enum { EXCHANGE_PIECES = 5 };
 typedef struct exchange_planned {
   int64_t from, to;
   uint64_t sequence, bytes, salt;
-  bool direct, chained;
+  bool direct, chained, far;
+  uint8_t line;
   uint32_t pieces;
   uint64_t count[EXCHANGE_PIECES][2], run[EXCHANGE_PIECES];
 } exchange_planned;

@@ -220,7 +220,12 @@ static int mismatch(cel_transport *t, const cel_cuda *cuda) {
   (void)cuda;
   cel_strided piece = {
       (void *)(uintptr_t)memory, {1, 1}, {bytes, bytes}, bytes};
-  cel_posted message = {1, 1 - t->rank, 0, bytes, 1, &piece, true, false};
+  cel_posted message = {.ticket = 1,
+                        .peer = 1 - t->rank,
+                        .bytes = bytes,
+                        .pieces = 1,
+                        .piece = &piece,
+                        .direct = true};
   cel_done done;
   if (t->rank == 0)
     t->messages.send(t->messages.self, &message);

@@ -54,6 +54,7 @@ static exchange_planned *make_plan(const settings *set, int64_t ranks,
     exchange_planned *p = &plan[i];
     p->from = cel_random_int(&r, 0, ranks - 1);
     p->to = cel_random_int(&r, 0, ranks - 1);
+    p->line = cel_random_chance(&r, 30);
     p->salt = cel_random_next(&r);
     plan_shape(p, &r, cel_random_chance(&r, (int)set->large));
   }
@@ -298,8 +299,11 @@ static int die(const char *how) {
   cel_transport *t = join();
   char byte;
   cel_strided piece = {&byte, {1, 1}, {1, 1}, 1};
-  cel_posted wanted = {1,    (t->rank + 1) % t->ranks, 0, 1, 1, &piece, false,
-                       false};
+  cel_posted wanted = {.ticket = 1,
+                       .peer = (t->rank + 1) % t->ranks,
+                       .bytes = 1,
+                       .pieces = 1,
+                       .piece = &piece};
   cel_done done;
   t->messages.receive(t->messages.self, &wanted);
   double since = exchange_now();
@@ -330,7 +334,12 @@ static int flood(const settings *set) {
   uint32_t early = 0, over = 0;
   for (uint64_t i = 0; i < N; ++i) {
     piece[i] = (cel_strided){&byte[i], {1, 1}, {1, 1}, 1};
-    message[i] = (cel_posted){i, 1 - t->rank, i, 1, 1, &piece[i], false, false};
+    message[i] = (cel_posted){.ticket = i,
+                              .peer = 1 - t->rank,
+                              .sequence = i,
+                              .bytes = 1,
+                              .pieces = 1,
+                              .piece = &piece[i]};
     if (t->rank == 0) t->messages.send(t->messages.self, &message[i]);
   }
   for (double since = exchange_now(); exchange_now() - since < 0.3;
@@ -376,7 +385,11 @@ static int mismatch(int64_t wanted) {
   char bytes[64] = {0};
   uint64_t size = t->rank == 0 ? 10 : (uint64_t)wanted;
   cel_strided piece = {bytes, {1, 1}, {size, size}, size};
-  cel_posted message = {1, 1 - t->rank, 0, size, 1, &piece, false, false};
+  cel_posted message = {.ticket = 1,
+                        .peer = 1 - t->rank,
+                        .bytes = size,
+                        .pieces = 1,
+                        .piece = &piece};
   cel_done done;
   if (t->rank == 0)
     t->messages.send(t->messages.self, &message);
@@ -397,7 +410,11 @@ static int breaks(void) {
   cel_transport *t = join();
   char byte;
   cel_strided piece = {&byte, {1, 1}, {1, 1}, 1};
-  cel_posted wanted = {1, 1 - t->rank, 0, 1, 1, &piece, false, false};
+  cel_posted wanted = {.ticket = 1,
+                       .peer = 1 - t->rank,
+                       .bytes = 1,
+                       .pieces = 1,
+                       .piece = &piece};
   cel_agreement mine = {.hash = 7};
   cel_done done = {0};
   ((cel__mpi *)t)->agreement = MPI_COMM_NULL;

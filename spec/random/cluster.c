@@ -52,6 +52,7 @@ static void start(cluster *c) {
   cel_inprocess_config config = {.ranks = p->ranks,
                                  .hosts = p->hosts,
                                  .direct_bytes = p->direct_bytes,
+                                 .far_bytes = p->far_bytes,
                                  .chain_bytes = p->chain_bytes,
                                  .collective = p->collective,
                                  .seed = cel_random_next(&c->random),

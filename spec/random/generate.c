@@ -397,6 +397,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
   static const uint64_t breadth[] = {2, 4, 8, 64};
   static const uint64_t hosts[] = {0, 1, 1, 2, 3};
   static const uint64_t direct[] = {1, 1, 24, 100};
+  static const uint64_t far[] = {0, 0, 1, 24, 100};
   static const uint64_t chain[] = {0, 64, 4096, 1 << 20};
   p->ranks = generate_ranks(r);
   if (ranks > 0) p->ranks = ranks;
@@ -426,6 +427,7 @@ static void generate_settings(cel_random *r, program *p, int ranks) {
     p->room =
         (int)(cel_random_chance(r, 50) ? pick(r, 100, 130) : pick(r, 15, 99));
   p->chain_bytes = pick_of(r, chain, 4);
+  p->far_bytes = pick_of(r, far, 5);
 }
 
 /* From how many readers on what one has is passed on; drawn apart, as what
@@ -635,7 +637,7 @@ void program_print(const program *p) {
       "  seed %llu: %d ranks, %d devices%s%s%s%s%s, horizons %d/%d/%d, small "
       "%llu, "
       "large %llu, interior %lld, joins %u, grain %llu, %d hosts, direct "
-      "from %llu, "
+      "from %llu, far from %llu, "
       "chained to %llu, blocks of %llu, whole below %llu, room %d %%, "
       "collectives between %d devices up to %llu and %llu\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
@@ -648,7 +650,8 @@ void program_print(const program *p) {
       (unsigned long long)p->small_bytes, (unsigned long long)p->large_bytes,
       (long long)p->interior_bytes, p->together_peers,
       (unsigned long long)p->grain, p->hosts,
-      (unsigned long long)p->direct_bytes, (unsigned long long)p->chain_bytes,
+      (unsigned long long)p->direct_bytes, (unsigned long long)p->far_bytes,
+      (unsigned long long)p->chain_bytes,
       (unsigned long long)p->block, (unsigned long long)p->whole, p->room,
       p->collective.devices, (unsigned long long)p->collective.most,
       (unsigned long long)p->collective.packed_most);

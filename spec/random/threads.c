@@ -95,6 +95,7 @@ static void start(threads *t) {
   cel_inprocess_config config = {.ranks = p->ranks,
                                  .hosts = p->hosts,
                                  .direct_bytes = p->direct_bytes,
+                                 .far_bytes = p->far_bytes,
                                  .threads = true,
                                  .park = parks};
   must(cel_transport_inprocess(&config, transports));

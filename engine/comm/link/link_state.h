@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/vec.h"
+#include "comm/cursor.h"
 #include "comm/link/host_fds.h"
 #include "comm/link/host_rings.h"
 #include "comm/link/link.h"
@@ -30,12 +31,6 @@ enum {
 
 enum { CEL__LINK_STREAMS = 2 };
 
-/* How far a message's pieces have been copied. */
-typedef struct cel__link_cursor {
-  uint32_t piece;
-  uint64_t within; /* bytes of that piece */
-} cel__link_cursor;
-
 typedef struct cel__link_transfer {
   struct cel__link *link;
   const cel_posted *message;
@@ -44,7 +39,7 @@ typedef struct cel__link_transfer {
   /* Chained: */
   uint32_t slot;
   /* Others: */
-  cel__link_cursor cursor;
+  cel_cursor cursor;
   uint64_t begun;  /* bytes that have been given to a stream */
   uint32_t copies; /* of those, under way */
 } cel__link_transfer;

@@ -2,8 +2,6 @@
 
 #include <stdio.h>
 
-#include "device/cuda/cuda_copy.h"
-
 /* ---- failure ------------------------------------------------------------- */
 
 bool cel__link_bad(cel__link *link, CUresult code, const char *doing,
@@ -75,53 +73,12 @@ static void fail_all(cel__link *link) {
 
 /* ---- copies -------------------------------------------------------------- */
 
-/* The first of `bytes` bytes, from `within` on, that are one copy: within a
- * row, rows within a plane, or planes. Returns how many. */
-static uint64_t copy_some(const cel_cuda *cuda, const cel_strided *piece,
-                          uint64_t within, uint64_t bytes, CUdeviceptr slot,
-                          bool out, CUstream stream, CUresult *code) {
-  uint64_t run = piece->run, lines = piece->count[1], line = within / run;
-  uint64_t planes = 1, rows = 1, width = run - within % run;
-  cel_cuda_end far = {.at = (uintptr_t)piece->base +
-                            line / lines * piece->stride[0] +
-                            line % lines * piece->stride[1] + within % run,
-                      .row = lines > 1 ? piece->stride[1] : run,
-                      .plane = piece->stride[0]};
-  if (bytes < width) width = bytes;
-  if (within % (run * lines) == 0 && bytes >= run * lines) {
-    planes = bytes / (run * lines);
-    rows = lines;
-  } else if (within % run == 0 && bytes >= run) {
-    rows = bytes / run;
-    if (rows > lines - line % lines) rows = lines - line % lines;
-  }
-  if (planes == 1) far.plane = far.row * rows;
-  cel_cuda_end near = {.at = slot, .row = width, .plane = width * rows};
-  *code = out ? cel_cuda_copy(cuda, 0, far, near, width, planes, rows, stream)
-              : cel_cuda_copy(cuda, 0, near, far, width, planes, rows, stream);
-  return planes * rows * width;
-}
-
 CUresult cel__link_copy(cel__link *link, cel__link_transfer *transfer,
                         CUdeviceptr slot, uint64_t bytes, bool out,
                         CUstream stream) {
-  cel__link_cursor *at = &transfer->cursor;
-  CUresult code = CUDA_SUCCESS;
-  while (bytes > 0 && code == CUDA_SUCCESS) {
-    cel_assert(at->piece < transfer->message->pieces);
-    const cel_strided *piece = &transfer->message->piece[at->piece];
-    uint64_t left = piece->run * piece->count[0] * piece->count[1] - at->within;
-    uint64_t n = 0;
-    if (left > 0)
-      n = copy_some(link->cuda, piece, at->within, left < bytes ? left : bytes,
-                    slot, out, stream, &code);
-    slot += n;
-    bytes -= n;
-    transfer->begun += n;
-    at->within += n;
-    if (n == left) *at = (cel__link_cursor){at->piece + 1, 0};
-  }
-  return code;
+  transfer->begun += bytes;
+  return cel_cursor_copy(link->cuda, transfer->message, &transfer->cursor,
+                         bytes, slot, out, stream);
 }
 
 /* ---- words --------------------------------------------------------------- */

@@ -417,16 +417,16 @@ static void fill_tables(cel__mpi *m) {
 }
 
 /* The tag bound of MPI may be as low as 32767. A tag is a message's place in
- * its window, and which length it has. */
+ * its window, its line, and which length it has. */
 static void divide_tags(cel__mpi *m) {
   int *greatest = NULL, there = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &there);
   uint32_t most = there ? (uint32_t)*greatest : CEL__MPI_TAGS - 1;
   uint32_t window = m->config.window;
-  while (window > 2 && window - 1 > most) window /= 2;
+  while (window > 2 && window * CEL__MPI_LINES - 1 > most) window /= 2;
   uint32_t tags = most < CEL__MPI_TAGS - 1 ? most + 1 : CEL__MPI_TAGS;
   m->config.window = window;
-  m->tag_lengths = (int)(tags / window);
+  m->tag_lengths = (int)(tags / window / CEL__MPI_LINES);
 }
 
 static int dup_all(cel__mpi *m) {

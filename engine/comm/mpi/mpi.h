@@ -66,7 +66,8 @@ enum {
   CEL__TAG_CARD = 4,
   CEL__TAG_GATHER = 5,
   CEL__TAG_GREETING = 6,
-  CEL__CREDIT_RECEIVES = 4
+  CEL__CREDIT_RECEIVES = 4,
+  CEL__MPI_LINES = 2
 };
 enum { CEL__MPI_NO_GROUPS = 384, CEL__MPI_UNITS = 8 };
 /* Ranks that run different programs may take different messages or collectives
@@ -104,11 +105,12 @@ typedef struct cel__mpi_row {
 
 typedef struct cel__mpi_transfer cel__mpi_transfer;
 
-/* One direction of one pair of ranks. */
+/* One direction of one line of one pair of ranks. */
 typedef struct cel__mpi_side cel__mpi_side;
 struct cel__mpi_side {
   cel_mpi_window window;
   int64_t peer;
+  uint8_t line;       /* see cel_posted */
   cel__mpi_role role; /* CEL__SEND or CEL__RECEIVE */
   bool apart;         /* the peer is on another host */
   uint64_t told;      /* RECEIVE: the base that the sender knows */
@@ -237,7 +239,7 @@ typedef struct cel__mpi {
   CEL_VEC(cel__mpi_row) ended;
   cel__mpi_flow flow[2];
   uint32_t parts_most; /* of any message so far */
-  struct {             /* open addressing by rank; a power of two of slots */
+  struct { /* open addressing by rank and line; a power of two of slots */
     cel__mpi_peer **at;
     uint32_t n, cap;
   } peers;
@@ -288,9 +290,10 @@ void cel__mpi_receive(void *self, const cel_posted *message);
 void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
                       const MPI_Status *status);
 /* A credit came from `peer`. */
-void cel__mpi_granted(cel__mpi *m, int64_t peer, uint64_t base);
+void cel__mpi_granted(cel__mpi *m, int64_t peer, uint8_t line, uint64_t base);
 /* `peer` has announced the message of that number. */
-void cel__mpi_announced(cel__mpi *m, int64_t peer, uint64_t sequence);
+void cel__mpi_announced(cel__mpi *m, int64_t peer, uint8_t line,
+                        uint64_t sequence);
 /* Whether a message waits until its receiver has announced it: then it is
  * dense, packed if need be, and travels in parts. */
 bool cel__mpi_in_parts(const cel__mpi *m, const cel__mpi_transfer *transfer);
@@ -338,8 +341,11 @@ void cel__mpi_release_votes(cel__mpi *m);
 void cel__mpi_tell(void *self, int64_t peer, int32_t kind, const void *data,
                    uint32_t size);
 cel_told *cel__mpi_told(void *self);
-void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base);
-void cel__mpi_announce(cel__mpi *m, int64_t peer, uint64_t sequence);
+/* To the other end of `side`. */
+void cel__mpi_send_credit(cel__mpi *m, const cel__mpi_side *side,
+                          uint64_t base);
+void cel__mpi_announce(cel__mpi *m, const cel__mpi_side *side,
+                       uint64_t sequence);
 void cel__mpi_expect_credits(cel__mpi *m);
 /* Begins to receive a text that has come, if there is one. */
 void cel__mpi_listen(cel__mpi *m);

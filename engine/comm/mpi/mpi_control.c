@@ -1,31 +1,36 @@
 /* Beside the data: credits that open windows, announcements, and short texts.
  *
  * Credits and announcements are a word of 8 bytes, a number and in its lowest
- * bit which of them it is. They are always expected: a few receives for them
- * stand open.
+ * bits which of them it is, and of which line. They are always expected: a few
+ * receives for them stand open.
  * Texts are rare and of any size: now and then poll looks whether one has come.
  */
 #include "comm/mpi/mpi.h"
 
 /* --- credits and announcements ------------------------------------------ */
 
-static void send_word(cel__mpi *m, int64_t peer, uint64_t word) {
+enum { ANNOUNCES = 1, OF_LINE_1 = 2, KIND_BITS = 2 };
+
+static void send_word(cel__mpi *m, const cel__mpi_side *side, uint64_t number,
+                      uint64_t kind) {
   uint64_t *value = cel_alloc(sizeof *value);
   MPI_Request request;
-  *value = word;
-  int code = MPI_Isend(value, 1, MPI_UINT64_T, (int)peer, CEL__TAG_CREDIT,
+  *value = number << KIND_BITS | kind | (side->line > 0 ? OF_LINE_1 : 0);
+  int code = MPI_Isend(value, 1, MPI_UINT64_T, (int)side->peer, CEL__TAG_CREDIT,
                        m->control, &request);
-  if (cel__mpi_breaks(m, code, "sending a credit to", peer)) return;
+  if (cel__mpi_breaks(m, code, "sending a credit to", side->peer)) return;
   ++m->words_out;
   cel__mpi_track(m, request, CEL__WORD_OUT, value);
 }
 
-void cel__mpi_send_credit(cel__mpi *m, int64_t peer, uint64_t base) {
-  send_word(m, peer, base << 1);
+void cel__mpi_send_credit(cel__mpi *m, const cel__mpi_side *side,
+                          uint64_t base) {
+  send_word(m, side, base, 0);
 }
 
-void cel__mpi_announce(cel__mpi *m, int64_t peer, uint64_t sequence) {
-  send_word(m, peer, sequence << 1 | 1);
+void cel__mpi_announce(cel__mpi *m, const cel__mpi_side *side,
+                       uint64_t sequence) {
+  send_word(m, side, sequence, ANNOUNCES);
 }
 
 static void expect_credit(cel__mpi *m, uint64_t *value) {
@@ -106,12 +111,13 @@ void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
     cel_free(row.what);
     break;
   case CEL__CREDIT_IN: {
-    uint64_t word = *(uint64_t *)row.what;
+    uint64_t word = *(uint64_t *)row.what, number = word >> KIND_BITS;
+    uint8_t line = (word & OF_LINE_1) != 0;
     expect_credit(m, row.what);
-    if (word & 1)
-      cel__mpi_announced(m, status->MPI_SOURCE, word >> 1);
+    if (word & ANNOUNCES)
+      cel__mpi_announced(m, status->MPI_SOURCE, line, number);
     else
-      cel__mpi_granted(m, status->MPI_SOURCE, word >> 1);
+      cel__mpi_granted(m, status->MPI_SOURCE, line, number);
     break;
   }
   case CEL__TELL_IN:

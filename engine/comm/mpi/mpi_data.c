@@ -24,10 +24,12 @@
 
 /* --- peers ------------------------------------------------------------- */
 
-static cel__mpi_peer **peer_slot(const cel__mpi *m, int64_t rank) {
+static cel__mpi_peer **peer_slot(const cel__mpi *m, int64_t rank,
+                                 uint8_t line) {
   uint64_t mask = m->peers.cap - 1;
-  uint64_t i = cel_hash(&rank, sizeof rank, 0) & mask;
-  while (m->peers.at[i] != NULL && m->peers.at[i]->side[0].peer != rank)
+  uint64_t i = cel_hash(&rank, sizeof rank, line) & mask;
+  while (m->peers.at[i] != NULL && (m->peers.at[i]->side[0].peer != rank ||
+                                    m->peers.at[i]->side[0].line != line))
     i = (i + 1) & mask;
   return &m->peers.at[i];
 }
@@ -38,7 +40,8 @@ static void grow_peers(cel__mpi *m) {
   m->peers.cap = cap == 0 ? 16 : cap * 2;
   m->peers.at = cel_alloc_zero(m->peers.cap * sizeof *m->peers.at);
   for (uint32_t i = 0; i < cap; ++i)
-    if (old[i] != NULL) *peer_slot(m, old[i]->side[0].peer) = old[i];
+    if (old[i] != NULL)
+      *peer_slot(m, old[i]->side[0].peer, old[i]->side[0].line) = old[i];
   cel_free(old);
 }
 
@@ -54,16 +57,18 @@ static bool is_apart(const cel__mpi *m, int64_t rank) {
   return m->config.apart || of_here == MPI_UNDEFINED;
 }
 
-static cel__mpi_side *side_of(cel__mpi *m, int64_t rank, cel__mpi_role role) {
-  cel_assert(rank >= 0 && rank < m->base.ranks);
+static cel__mpi_side *side_of(cel__mpi *m, int64_t rank, uint8_t line,
+                              cel__mpi_role role) {
+  cel_assert(rank >= 0 && rank < m->base.ranks && line < CEL__MPI_LINES);
   if (m->peers.n * 2 >= m->peers.cap) grow_peers(m);
-  cel__mpi_peer **slot = peer_slot(m, rank);
+  cel__mpi_peer **slot = peer_slot(m, rank, line);
   if (*slot == NULL) {
     *slot = cel_alloc_zero(sizeof **slot);
     ++m->peers.n;
     uint32_t size = m->config.window;
     for (int d = 0; d < 2; ++d) {
       (*slot)->side[d].peer = rank;
+      (*slot)->side[d].line = line;
       (*slot)->side[d].apart = is_apart(m, rank);
       (*slot)->side[d].role = d == 0 ? CEL__SEND : CEL__RECEIVE;
       cel_mpi_window_init(&(*slot)->side[d].window, size,
@@ -164,8 +169,9 @@ static void start_part(cel__mpi *m, cel__mpi_transfer *transfer, void *base,
   const cel_posted *message = transfer->message;
   cel__mpi_role role = transfer->side->role;
   int window = (int)m->config.window;
-  int tag = (int)(message->sequence & (m->config.window - 1)) +
-            window * cel__mpi_length_class(message->bytes, m->tag_lengths);
+  int place = (int)(message->sequence & (m->config.window - 1));
+  int length = cel__mpi_length_class(message->bytes, m->tag_lengths);
+  int tag = place + window * (length * CEL__MPI_LINES + message->line);
   int code, peer = (int)message->peer;
   MPI_Request request;
   if (role == CEL__SEND) {
@@ -191,7 +197,7 @@ static void start_parts(cel__mpi *m, cel__mpi_transfer *transfer, char *base) {
     left -= part;
   }
   if (transfer->side->role == CEL__RECEIVE && !m->failed)
-    cel__mpi_announce(m, transfer->side->peer, transfer->message->sequence);
+    cel__mpi_announce(m, transfer->side, transfer->message->sequence);
 }
 
 static void start(cel__mpi *m, cel__mpi_transfer *transfer) {
@@ -266,7 +272,7 @@ static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
     return;
   }
   cel__mpi_transfer *transfer = cel_alloc(sizeof *transfer);
-  cel__mpi_side *side = side_of(m, message->peer, role);
+  cel__mpi_side *side = side_of(m, message->peer, message->line, role);
   *transfer = (cel__mpi_transfer){
       .message = message, .side = side, .type = MPI_DATATYPE_NULL};
   ++m->transfers;
@@ -279,8 +285,9 @@ static void post(cel__mpi *m, const cel_posted *message, cel__mpi_role role) {
   changed(m, side);
 }
 
-void cel__mpi_announced(cel__mpi *m, int64_t peer, uint64_t sequence) {
-  cel__mpi_side *side = side_of(m, peer, CEL__SEND);
+void cel__mpi_announced(cel__mpi *m, int64_t peer, uint8_t line,
+                        uint64_t sequence) {
+  cel__mpi_side *side = side_of(m, peer, line, CEL__SEND);
   for (uint32_t i = 0; i < side->unannounced.n; ++i) {
     cel__mpi_transfer *transfer = side->unannounced.at[i];
     if (transfer->message->sequence != sequence) continue;
@@ -308,7 +315,7 @@ static void credit(cel__mpi *m, cel__mpi_side *side) {
   uint64_t quarter = m->config.window / 4;
   if (side->window.base - side->told < (quarter > 0 ? quarter : 1)) return;
   side->told = side->window.base;
-  cel__mpi_send_credit(m, side->peer, side->told);
+  cel__mpi_send_credit(m, side, side->told);
 }
 
 /* Both ends know how long each message is; if they disagree, a rank has gone
@@ -344,8 +351,8 @@ void cel__mpi_arrived(cel__mpi *m, cel__mpi_transfer *transfer,
   changed(m, side);
 }
 
-void cel__mpi_granted(cel__mpi *m, int64_t peer, uint64_t base) {
-  cel__mpi_side *side = side_of(m, peer, CEL__SEND);
+void cel__mpi_granted(cel__mpi *m, int64_t peer, uint8_t line, uint64_t base) {
+  cel__mpi_side *side = side_of(m, peer, line, CEL__SEND);
   cel_mpi_window_credit(&side->window, base);
   changed(m, side);
 }

@@ -391,6 +391,7 @@ static void find_near(endpoint *e, const cel_inprocess_config *config) {
   cel_transport *t = &e->base;
   t->local_rank = (int32_t)(t->rank / hosts);
   t->local_ranks = (int32_t)((t->ranks - t->rank % hosts - 1) / hosts + 1);
+  t->messages.far_bytes = config->far_bytes;
   if (config->hosts == 0) return;
   e->near = cel_alloc((size_t)t->local_ranks * sizeof *e->near);
   for (int64_t k = t->rank % hosts; k < t->ranks; k += hosts)

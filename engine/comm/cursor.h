@@ -1,0 +1,26 @@
+/* cursor.h -- how far the pieces of a direct message have been copied.
+ *
+ * What transports that take such a message apart share: its bytes lie one
+ * behind the other, piece by piece and row by row, however they lie in the
+ * device's memory.
+ */
+#ifndef CEL_COMM_CURSOR_H
+#define CEL_COMM_CURSOR_H
+
+#include "comm/transport.h"
+#include "device/cuda/cuda.h"
+
+typedef struct cel_cursor {
+  uint32_t piece;
+  uint64_t within; /* bytes of that piece */
+} cel_cursor;
+
+/* Moves it on by `bytes`, no more than are left. Thread: any. */
+void cel_cursor_skip(const cel_posted *message, cel_cursor *at, uint64_t bytes);
+/* The same, and puts copies of these bytes on a stream of the first device:
+ * `out` of the message to `dense`, or from there. Thread: any, with the
+ * device's context current. */
+CUresult cel_cursor_copy(const cel_cuda *cuda, const cel_posted *message,
+                         cel_cursor *at, uint64_t bytes, CUdeviceptr dense,
+                         bool out, CUstream stream);
+#endif

@@ -1,0 +1,203 @@
+#include "comm/road/road_state.h"
+#include "tuning.h"
+
+enum { IN, OUT }; /* of the device */
+
+/* ---- channels ------------------------------------------------------------ */
+
+static cel__road_channel *channel_of(cel__road *road, int64_t peer,
+                                     bool sends) {
+  uint32_t from = 0, to = road->channel.n;
+  while (from < to) {
+    uint32_t middle = (from + to) / 2;
+    const cel__road_channel *c = road->channel.at[middle];
+    if (c->peer == peer && c->sends == sends) return road->channel.at[middle];
+    if (c->peer < peer || (c->peer == peer && c->sends < sends))
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  cel__road_channel *made = cel_alloc_zero(sizeof *made);
+  made->peer = peer;
+  made->sends = sends;
+  cel_vec_push(&road->channel, made);
+  for (uint32_t i = road->channel.n - 1; i > from; --i)
+    road->channel.at[i] = road->channel.at[i - 1];
+  return road->channel.at[from] = made;
+}
+
+static void line_up(cel__road *road, cel__road_channel *channel) {
+  if (channel->lined || channel->waiting.n == 0) return;
+  channel->lined = true;
+  cel_vec_push(&road->line, channel);
+}
+
+/* By number; mostly they come in that order. */
+static void wait_for_turn(cel__road_channel *channel,
+                          cel__road_transfer *transfer) {
+  cel_vec_push(&channel->waiting, transfer);
+  uint32_t i = channel->waiting.n - 1;
+  for (; i > 0 && channel->waiting.at[i - 1]->message->sequence >
+                      transfer->message->sequence;
+       --i)
+    channel->waiting.at[i] = channel->waiting.at[i - 1];
+  channel->waiting.at[i] = transfer;
+}
+
+/* ---- chunks -------------------------------------------------------------- */
+
+static cel__road_chunk *take_chunk(cel__road *road) {
+  if (road->spare.n > 0) return cel_vec_pop(&road->spare);
+  cel__road_chunk *chunk = cel_alloc_zero(sizeof *chunk);
+  cel_vec_push(&road->chunks, chunk);
+  cel__road_bad(road,
+                road->config.cuda->api->cuEventCreate(&chunk->copied,
+                                                      CU_EVENT_DISABLE_TIMING),
+                "making an event");
+  return chunk;
+}
+
+static void copy(cel__road *road, cel__road_chunk *chunk, int way) {
+  const cel_cuda *cuda = road->config.cuda;
+  cel_cursor at = chunk->cursor;
+  CUresult code =
+      cel_cursor_copy(cuda, chunk->transfer->message, &at, chunk->posted.bytes,
+                      (uintptr_t)chunk->buffer, way == OUT, road->stream[way]);
+  if (code == CUDA_SUCCESS)
+    code = cuda->api->cuEventRecord(chunk->copied, road->stream[way]);
+  cel_vec_push(&road->copying[way], chunk);
+  cel__road_bad(road, code,
+                way == OUT ? "copying a message out" : "copying a message in");
+}
+
+static void post_inside(cel__road *road, cel__road_chunk *chunk) {
+  const cel_message_table *inner = &road->inner->messages;
+  if (chunk->channel->sends)
+    inner->send(inner->self, &chunk->posted);
+  else
+    inner->receive(inner->self, &chunk->posted);
+}
+
+static void begin_chunk(cel__road *road, cel__road_transfer *transfer,
+                        void *buffer) {
+  cel__road_channel *channel = transfer->channel;
+  cel__road_chunk *chunk = take_chunk(road);
+  uint64_t bytes = cel_road_chunk(&road->config, transfer->message->bytes);
+  uint64_t left = transfer->message->bytes - transfer->begun;
+  if (bytes > left) bytes = left;
+  chunk->transfer = transfer;
+  chunk->channel = channel;
+  chunk->cursor = transfer->cursor;
+  chunk->buffer = buffer;
+  ++channel->held;
+  if (road->failed) return; /* it has no event */
+  chunk->piece = (cel_strided){buffer, {1, 1}, {bytes, bytes}, bytes};
+  chunk->posted =
+      (cel_posted){.ticket = CEL__ROAD_CHUNK | (uintptr_t)chunk,
+                   .peer = channel->peer,
+                   .sequence = channel->chunks++,
+                   .bytes = bytes,
+                   .pieces = 1,
+                   .piece = &chunk->piece,
+                   .line = 1};
+  transfer->begun += bytes;
+  cel_cursor_skip(transfer->message, &transfer->cursor, bytes);
+  if (channel->sends)
+    copy(road, chunk, OUT);
+  else
+    post_inside(road, chunk);
+}
+
+static void release_chunk(cel__road *road, cel__road_chunk *chunk) {
+  cel_vec_push(&road->free, chunk->buffer);
+  cel_vec_push(&road->spare, chunk);
+  chunk->transfer = NULL;
+  chunk->buffer = NULL;
+  --chunk->channel->held;
+  line_up(road, chunk->channel);
+}
+
+static void end_chunk(cel__road *road, cel__road_chunk *chunk) {
+  cel__road_transfer *transfer = chunk->transfer;
+  transfer->left -= chunk->posted.bytes;
+  if (transfer->left == 0) cel__road_end(road, transfer);
+  release_chunk(road, chunk);
+}
+
+void cel__road_arrived(cel__road *road, cel__road_chunk *chunk) {
+  if (road->failed)
+    release_chunk(road, chunk);
+  else if (chunk->channel->sends)
+    end_chunk(road, chunk);
+  else
+    copy(road, chunk, IN);
+}
+
+/* ---- going on ------------------------------------------------------------ */
+
+/* All of it into chunks; false: it lacks a buffer. */
+static bool begin(cel__road *road, cel__road_transfer *transfer) {
+  cel__road_channel *channel = transfer->channel;
+  while (transfer->begun < transfer->message->bytes && !road->failed) {
+    if (channel->held == CEL_TUNE_ROAD_DEPTH) return false;
+    void *buffer = cel__road_take(road, channel->held == 0);
+    if (buffer == NULL) {
+      line_up(road, channel);
+      return false;
+    }
+    begin_chunk(road, transfer, buffer);
+  }
+  return !road->failed;
+}
+
+/* Those whose turn it is. */
+static void go_on(cel__road *road, cel__road_channel *channel) {
+  uint32_t n = 0;
+  while (n < channel->waiting.n &&
+         channel->waiting.at[n]->message->sequence == channel->next &&
+         begin(road, channel->waiting.at[n])) {
+    ++n;
+    ++channel->next;
+  }
+  if (n > 0) cel_vec_drop_first(&channel->waiting, n);
+}
+
+void cel__road_post(cel__road *road, const cel_posted *message, bool sends) {
+  cel__road_transfer *transfer = cel_alloc_zero(sizeof *transfer);
+  transfer->message = message;
+  transfer->channel = channel_of(road, message->peer, sends);
+  transfer->left = message->bytes;
+  transfer->at = road->transfers.n;
+  cel_vec_push(&road->transfers, transfer);
+  wait_for_turn(transfer->channel, transfer);
+  go_on(road, transfer->channel);
+}
+
+/* Copies end in the order in which they were put. */
+static void take_copied(cel__road *road, int way) {
+  const cel_cuda_api *api = road->config.cuda->api;
+  uint32_t n = 0;
+  for (; n < road->copying[way].n && !road->failed; ++n) {
+    cel__road_chunk *chunk = road->copying[way].at[n];
+    CUresult code = api->cuEventQuery(chunk->copied);
+    if (code == CUDA_ERROR_NOT_READY ||
+        cel__road_bad(road, code, "copying a message"))
+      break;
+    if (way == IN)
+      end_chunk(road, chunk);
+    else
+      post_inside(road, chunk);
+  }
+  if (n > 0) cel_vec_drop_first(&road->copying[way], n);
+}
+
+void cel__road_progress(cel__road *road) {
+  take_copied(road, IN);
+  take_copied(road, OUT);
+  for (uint32_t n = road->line.n; n > 0 && !road->failed; --n) {
+    cel__road_channel *first = road->line.at[0];
+    cel_vec_drop_first(&road->line, 1);
+    first->lined = false;
+    go_on(road, first);
+  }
+}

@@ -1,0 +1,394 @@
+/* road_check.c -- direct messages between ranks as if each were on a host of
+ * its own.
+ *
+ *   mpirun -n 4 road_check exchange [--seed S] [--messages N] [--buffers B]
+ *                                   [--fake]
+ *   mpirun -n 2 road_check speed|mismatch|breaks|refused|several [--fake]
+ *
+ * `exchange`: N messages for each rank, between random pairs, of one byte to 20
+ * MiB (exchange.h), of which some go by the inner transport. Chunks and bounds
+ * are far below what a run uses, so that all queues fill; with --large they are
+ * those of a run. `mismatch`: the two ends of a message expect other lengths.
+ * `breaks`: rank 0's driver fails, and it gets back all that it posted.
+ * `refused`: the last rank has no GPU; `several`: it has two. `speed`: from one
+ * rank to the other and back, beside MPI alone with pinned memory, and beside a
+ * copy of all, MPI and a copy of all, one after the other. Ranks take the GPUs
+ * in turns, and may share one. With --fake there is none (fake_cuda.h). The
+ * last line of a good run is `N passed, 0 failed`; where there is no road,
+ * `pending: WHY`.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/exchange.h"
+#include "comm/mpi/mpi.h"
+#include "comm/road/road_state.h"
+#include "device/cuda/cuda_copy.h"
+#include "device/fake_cuda.h"
+#include "embed/embedded.h"
+#include "tuning.h"
+
+typedef struct settings {
+  uint64_t seed;
+  int64_t messages;
+  uint32_t buffers;
+  bool fake, large;
+} settings;
+
+/* --- the list ------------------------------------------------------------- */
+
+static uint64_t random_bytes(cel_random *r) {
+  int64_t kind = cel_random_int(r, 0, 99);
+  if (kind < 40) return (uint64_t)cel_random_int(r, 1, 3000);
+  if (kind < 90) return (uint64_t)cel_random_int(r, 3000, 128 << 10);
+  if (kind < 98) return (uint64_t)cel_random_int(r, 128 << 10, 1 << 20);
+  return (uint64_t)cel_random_int(r, 1 << 20, 20 << 20);
+}
+
+static void plan_shape(exchange_planned *p, cel_random *r) {
+  p->pieces = (uint32_t)cel_random_int(r, 1, cel_random_chance(r, 60) ? 1 : 3);
+  uint64_t bytes = random_bytes(r) / p->pieces + 1;
+  for (uint32_t i = 0; i < p->pieces; ++i) {
+    bool dense = cel_random_chance(r, 40);
+    uint64_t rows = dense ? 1 : (uint64_t)cel_random_int(r, 1, 300);
+    uint64_t planes = dense ? 1 : (uint64_t)cel_random_int(r, 1, 5);
+    if (rows * planes > bytes) rows = planes = 1;
+    p->count[i][0] = planes;
+    p->count[i][1] = rows;
+    p->run[i] = bytes / (rows * planes);
+    p->bytes += planes * rows * p->run[i];
+  }
+}
+
+static exchange_planned *make_plan(const settings *set, const cel_transport *t,
+                                   int64_t *n) {
+  cel_random r = {set->seed};
+  int64_t ranks = t->ranks;
+  *n = set->messages * ranks;
+  exchange_planned *plan = cel_alloc_zero((size_t)*n * sizeof *plan);
+  for (int64_t i = 0; i < *n; ++i) {
+    exchange_planned *p = &plan[i];
+    p->from = cel_random_int(&r, 0, ranks - 1);
+    p->to = (p->from + cel_random_int(&r, 1, ranks - 1)) % ranks;
+    p->direct = p->far = cel_random_chance(&r, 85);
+    p->salt = cel_random_next(&r);
+    plan_shape(p, &r);
+  }
+  exchange_number(plan, *n, ranks);
+  return plan;
+}
+
+/* --- the GPU's memory ----------------------------------------------------- */
+
+static uint64_t reserve(const cel_cuda *cuda, size_t size) {
+  CUdeviceptr at;
+  if (cuda->api->cuMemAlloc_v2(&at, size) != CUDA_SUCCESS)
+    cel_bug("no memory of the GPU");
+  return at;
+}
+
+static uint64_t gpu_make(void *context, const void *bytes, size_t size) {
+  const cel_cuda *cuda = context;
+  uint64_t memory = reserve(cuda, size);
+  if (cel_cuda_write(cuda->api, memory, bytes, size) != CUDA_SUCCESS)
+    cel_bug("the GPU does not take bytes");
+  return memory;
+}
+
+static void gpu_read(void *context, void *out, uint64_t memory, size_t size) {
+  const cel_cuda *cuda = context;
+  if (cuda->api->cuMemcpyDtoH_v2(out, memory, size) != CUDA_SUCCESS)
+    cel_bug("the GPU does not give its memory");
+}
+
+static void gpu_release(void *context, uint64_t memory) {
+  ((const cel_cuda *)context)->api->cuMemFree_v2(memory);
+}
+
+static exchange_memory memory_of(cel_cuda *cuda) {
+  return (exchange_memory){gpu_make, gpu_read, gpu_release, cuda};
+}
+
+/* --- exchange ------------------------------------------------------------- */
+
+static void check_bounds(cel_transport *t) {
+  const cel__road *road = (const cel__road *)t;
+  for (uint32_t i = 0; i < road->channel.n; ++i)
+    if (road->channel.at[i]->held > 0)
+      exchange_give_up(t, "a channel keeps buffers");
+  if (road->free.n != road->buffers)
+    exchange_give_up(t, "buffers have got lost");
+  uint32_t most = road->config.buffers + road->channel.n + CEL__ROAD_SLAB;
+  if (road->buffers > most) exchange_give_up(t, "there are too many buffers");
+}
+
+static void exchange(cel_transport *t, cel_cuda *cuda, const settings *set) {
+  int64_t messages;
+  exchange_planned *plan = make_plan(set, t, &messages);
+  exchange_memory memory = memory_of(cuda);
+  exchange_ends ends;
+  cel_random r = {set->seed * 77 + (uint64_t)t->rank};
+  exchange_make_ends(&ends, plan, messages, t->rank, &r, 40, &memory);
+  exchange_run(t, &ends, &r, NULL, NULL);
+  if (ends.faults > 0) exchange_give_up(t, "bytes differ");
+  check_bounds(t);
+  exchange_free_ends(&ends);
+  cel_free(plan);
+}
+
+/* --- what ends badly ------------------------------------------------------ */
+
+static cel_posted message_of(const cel_transport *t, const cel_strided *piece,
+                             uint64_t sequence) {
+  return (cel_posted){.ticket = 1,
+                      .peer = 1 - t->rank,
+                      .sequence = sequence,
+                      .bytes = piece->run,
+                      .pieces = 1,
+                      .piece = piece,
+                      .direct = true,
+                      .far = true};
+}
+
+static cel_strided dense(uint64_t memory, uint64_t bytes) {
+  return (cel_strided){
+      (void *)(uintptr_t)memory, {1, 1}, {bytes, bytes}, bytes};
+}
+
+static void mismatch(cel_transport *t, const cel_cuda *cuda) {
+  uint64_t bytes = t->rank == 0 ? 100 : 120;
+  cel_strided piece = dense(reserve(cuda, bytes), bytes);
+  cel_posted message = message_of(t, &piece, 0);
+  cel_done done;
+  if (t->rank == 0)
+    t->messages.send(t->messages.self, &message);
+  else
+    t->messages.receive(t->messages.self, &message);
+  while (t->poll(t, &done, 1) == 0 || t->rank == 0) {
+  }
+  printf("%s\n", done.error != NULL ? done.error->text : "fine");
+  fflush(stdout);
+  t->control.abort(t->control.self, 4);
+}
+
+/* Ends the job. */
+static void breaks(cel_transport *t, cel_cuda *cuda, const settings *set) {
+  int64_t messages;
+  exchange_planned *plan = make_plan(set, t, &messages);
+  exchange_memory memory = memory_of(cuda);
+  exchange_ends ends;
+  cel_random r = {set->seed * 77 + (uint64_t)t->rank};
+  uint32_t back = 0, failed = 0, far = 0;
+  exchange_make_ends(&ends, plan, messages, t->rank, &r, 0, &memory);
+  for (uint32_t i = 0; i < ends.n; ++i) {
+    if (!ends.at[i].plan->far) continue;
+    exchange_post(t, &ends, i);
+    ++far;
+  }
+  while (back < far || t->rank != 0) {
+    cel_done done[16];
+    uint32_t got = t->poll(t, done, 16);
+    for (uint32_t i = 0; i < got; ++i) {
+      exchange_end *e = &ends.at[done[i].ticket];
+      if (e->ended) exchange_give_up(t, "a ticket came twice");
+      e->ended = true;
+      failed += done[i].error != NULL;
+      if (done[i].error != NULL && failed == 1)
+        printf("%s\n", done[i].error->text);
+      cel_free(done[i].error);
+    }
+    if (t->rank == 0 && back == 0 && got > 0) fake_cuda_break(0);
+    back += got;
+  }
+  printf("%s came back\n", failed > 0 && failed < far ? "all" : "not all");
+  t->control.abort(t->control.self, 3);
+}
+
+/* --- speed ---------------------------------------------------------------- */
+
+typedef struct racer {
+  cel_transport *t;
+  const cel_cuda *cuda;
+  CUstream stream;
+  CUdeviceptr device;
+  void *pinned;
+  uint64_t numbers[2]; /* of messages received, sent */
+} racer;
+
+static void await(cel_transport *t) {
+  cel_done done;
+  while (t->poll(t, &done, 1) == 0) {
+  }
+  if (done.error != NULL) exchange_give_up(t, done.error->text);
+}
+
+static void by_road(racer *r, uint64_t bytes, bool sends) {
+  cel_strided piece = dense(r->device, bytes);
+  cel_posted message = message_of(r->t, &piece, r->numbers[sends]++);
+  if (sends)
+    r->t->messages.send(r->t->messages.self, &message);
+  else
+    r->t->messages.receive(r->t->messages.self, &message);
+  await(r->t);
+}
+
+static void by_mpi(racer *r, uint64_t bytes, bool sends) {
+  int peer = (int)(1 - r->t->rank), n = (int)bytes;
+  if (sends)
+    MPI_Send(r->pinned, n, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+  else
+    MPI_Recv(r->pinned, n, MPI_BYTE, peer, 1, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+}
+
+/* Copies one after the other with the message between them. */
+static void in_turns(racer *r, uint64_t bytes, bool sends) {
+  const cel_cuda_api *api = r->cuda->api;
+  if (!sends) by_mpi(r, bytes, sends);
+  CUresult code =
+      sends ? api->cuMemcpyAsync((uintptr_t)r->pinned, r->device, bytes,
+                                 r->stream)
+            : api->cuMemcpyAsync(r->device, (uintptr_t)r->pinned, bytes,
+                                 r->stream);
+  if (code != CUDA_SUCCESS ||
+      api->cuStreamSynchronize(r->stream) != CUDA_SUCCESS)
+    exchange_give_up(r->t, "a copy failed");
+  if (sends) by_mpi(r, bytes, sends);
+}
+
+/* One way, of a message that goes there and back; the first rounds do not
+ * count. */
+static double seconds(racer *r, uint64_t bytes, int rounds,
+                      void (*move)(racer *, uint64_t, bool)) {
+  double begin = 0;
+  for (int i = -2; i < rounds; ++i) {
+    if (i == 0) begin = exchange_now();
+    move(r, bytes, r->t->rank == 0);
+    move(r, bytes, r->t->rank != 0);
+  }
+  return (exchange_now() - begin) / rounds / 2;
+}
+
+static double least(racer *r, uint64_t bytes, int rounds,
+                    void (*move)(racer *, uint64_t, bool)) {
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    double s = seconds(r, bytes, rounds, move);
+    if (s < best) best = s;
+  }
+  return best;
+}
+
+static void speed(cel_transport *t, cel_cuda *cuda) {
+  enum { MOST = 64 << 20 };
+  racer r = {.t = t, .cuda = cuda, .device = reserve(cuda, MOST)};
+  cel_cuda_memory pinned;
+  cel_cuda_memory_init(&pinned, cuda, -1, true);
+  if (t->ranks != 2 ||
+      cel_cuda_memory_reserve(&pinned, MOST, &r.pinned) != CEL_E_OK ||
+      cel_cuda_memory_commit(&pinned, r.pinned, 0, MOST) != CEL_E_OK ||
+      cuda->api->cuStreamCreateWithPriority(&r.stream, CU_STREAM_NON_BLOCKING,
+                                            0) != CUDA_SUCCESS)
+    exchange_give_up(t, "speed is of two ranks");
+  memset(r.pinned, 1, MOST);
+  for (uint64_t bytes = 4 << 10; bytes <= MOST; bytes *= 4) {
+    int rounds = bytes < 1 << 20 ? 200 : bytes < 16 << 20 ? 40 : 10;
+    double mpi = least(&r, bytes, rounds, by_mpi) * 1e6;
+    double turns = least(&r, bytes, rounds, in_turns) * 1e6;
+    double road = least(&r, bytes, rounds, by_road) * 1e6;
+    if (t->rank == 0)
+      printf("%6llu KiB: MPI alone %9.1f us (%5.2f GB/s), in turns %9.1f, "
+             "staged %9.1f (%5.2f GB/s): %.2f times as fast as in turns, %.2f "
+             "times MPI's time\n",
+             (unsigned long long)bytes >> 10, mpi, (double)bytes / mpi * 1e-3,
+             turns, road, (double)bytes / road * 1e-3, turns / road,
+             road / mpi);
+  }
+  cuda->api->cuStreamDestroy_v2(r.stream);
+  cuda->api->cuMemFree_v2(r.device);
+  cel_cuda_memory_clear(&pinned);
+}
+
+/* --- main ----------------------------------------------------------------- */
+
+static cel_cuda *open_gpu(const cel_transport *t) {
+  char why[256];
+  cel_cuda *cuda = NULL;
+  int32_t n = cel_cuda_count(why, sizeof why);
+  int32_t ordinal = n > 0 ? t->local_rank % n : 0;
+  if (n == 0 || cel_cuda_open(&ordinal, 1, &cuda) != CEL_E_OK) return NULL;
+  const char *text = cel_embedded_find("kernels/strided.cuh")->data;
+  if (cel_cuda_pack_load(cuda, text) != CEL_E_OK)
+    fprintf(stderr, "road_check: %s\n", cel_error_last()->text);
+  return cuda;
+}
+
+static cel_transport *join(const settings *set) {
+  cel_mpi_config config = {.window = 16,
+                           .sends = 4,
+                           .receives = 4,
+                           .small_bytes = 100,
+                           .announced_bytes = 1000,
+                           .part_bytes = 1000,
+                           .apart = true};
+  cel_transport *t;
+  cel_status status =
+      set->large ? cel_transport_mpi(&t) : cel_transport_mpi_with(&config, &t);
+  if (status == CEL_E_OK) return t;
+  fprintf(stderr, "road_check: %s\n", cel_error_last()->text);
+  exit(1);
+}
+
+static int run(const char *mode, settings *set) {
+  char why[CEL_ROAD_WHY];
+  if (strcmp(mode, "speed") == 0) set->large = true;
+  cel_transport *t = join(set);
+  bool first = t->rank == 0, last = t->rank == t->ranks - 1;
+  cel_road_config config = {.cuda = set->fake
+                                        ? fake_cuda(set->seed + (uint64_t)t->rank)
+                                        : open_gpu(t),
+                            .buffers = set->buffers};
+  if (!set->large) {
+    config.chunk_least = 512;
+    config.chunk_most = 4096;
+  }
+  if (strcmp(mode, "refused") == 0 && last) config.cuda = NULL;
+  if (strcmp(mode, "several") == 0 && last) fake_cuda_devices(config.cuda, 2);
+  if (cel_transport_road(t, &config, &t, why) != CEL_E_OK)
+    exchange_give_up(t, cel_error_last()->text);
+  bool there = t->messages.far_bytes > 0;
+  if (there && strcmp(mode, "speed") == 0)
+    speed(t, config.cuda);
+  else if (there && strcmp(mode, "mismatch") == 0)
+    mismatch(t, config.cuda);
+  else if (there && strcmp(mode, "breaks") == 0)
+    breaks(t, config.cuda, set);
+  else if (there)
+    exchange(t, config.cuda, set);
+  t->destroy(t);
+  if (first && there) printf("1 passed, 0 failed\n");
+  if (first && !there) printf("pending: %s\n", why);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  settings set = {.seed = 1, .messages = 60, .buffers = 3};
+  for (int i = 2; i < argc; ++i)
+    if (strcmp(argv[i], "--fake") == 0)
+      set.fake = true;
+    else if (strcmp(argv[i], "--large") == 0)
+      set.large = true;
+    else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0)
+      set.seed = strtoull(argv[++i], NULL, 10);
+    else if (i + 1 < argc && strcmp(argv[i], "--messages") == 0)
+      set.messages = strtoll(argv[++i], NULL, 10);
+    else if (i + 1 < argc && strcmp(argv[i], "--buffers") == 0)
+      set.buffers = (uint32_t)strtoul(argv[++i], NULL, 10);
+  if (argc >= 2) return run(argv[1], &set);
+  fprintf(stderr, "road_check exchange|speed|mismatch|breaks|refused|several "
+                  "[--seed S] [--messages N] [--buffers B] [--large] "
+                  "[--fake]\n");
+  return 2;
+}
