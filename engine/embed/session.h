@@ -32,8 +32,10 @@ typedef struct cel_session_options {
   bool progress;          /* says how far it has come; on rank 0 */
   bool check;             /* notes what tasks touch */
   uint64_t device_memory; /* of each device, at most; 0: what is free */
-  bool staged; /* messages between GPUs go by host memory; as the next, once
-                  connected, on all ranks if on one */
+  /* Once connected on all ranks if on one, as no_collectives: messages between
+   * GPUs go by host memory; or those within a host as those between hosts. */
+  bool staged, apart;
+  bool chunked; /* those between hosts go in chunks, however short; likewise */
   bool no_collectives;
   bool unbound; /* leaves threads to all cores of the host */
   bool dry;     /* see cel_session_imagine */
@@ -58,6 +60,10 @@ typedef struct cel_session {
    * why long ones are not written to where they belong there. */
   char no_link[256], no_loans[256];
   char no_nccl[256]; /* likewise, why NCCL does not do what all exchange */
+  /* Likewise, why messages do not go in chunks where they do not go from GPU to
+   * GPU; once there are such. */
+  char no_road[256];
+  bool some_far; /* there are such */
   bool direct;       /* rank 0's messages go from GPU to GPU */
   int64_t reducing;  /* devices of the rank that has most */
   bool alike;        /* once `connected`: all devices are of one kind */

@@ -9,6 +9,7 @@
 #include "comm/link/link.h"
 #include "comm/nccl/nccl.h"
 #include "comm/report.h"
+#include "comm/road/road.h"
 #include "device/compile/background.h"
 #include "device/compile/compile.h"
 #include "device/compile/leftover.h"
@@ -198,8 +199,9 @@ static cel_status share_direct(cel_session *s) {
 static cel_status link_gpus(cel_session *s) {
   cel_transport *t = s->transport;
   if (t->ranks == 1 || t->dry || !s->seeks_gpus) return CEL_E_OK;
-  if (s->options.staged) {
-    snprintf(s->no_link, sizeof s->no_link, "--transfers staged");
+  if (s->options.staged || s->options.apart) {
+    snprintf(s->no_link, sizeof s->no_link, "--transfers %s",
+             s->options.staged ? "staged" : "between");
     return CEL_E_OK;
   }
   if (t->local_ranks > 1)
@@ -208,6 +210,29 @@ static cel_status link_gpus(cel_session *s) {
   else
     snprintf(s->no_link, sizeof s->no_link, "no other rank is on this host");
   return share_direct(s);
+}
+
+/* Messages that do not go from GPU to GPU, such as all between hosts, go
+ * through pinned memory in chunks. All ranks come here and do the same. */
+static cel_status take_road(cel_session *s) {
+  const cel_transport *t = s->transport;
+  if (t->ranks == 1 || t->dry || !s->seeks_gpus) return CEL_E_OK;
+  s->some_far = t->messages.nears < t->ranks - 1;
+  CEL_TRY(find_any(s, &s->some_far));
+  if (!s->some_far) return CEL_E_OK;
+  if (s->options.staged) {
+    snprintf(s->no_road, sizeof s->no_road, "--transfers staged");
+    return CEL_E_OK;
+  }
+  cel_road_config config = {.cuda = s->cuda,
+                            .far_bytes = s->options.chunked ? 1 : 0};
+  CEL_TRY(cel_transport_road(s->transport, &config, &s->transport, s->no_road));
+  return s->options.chunked && s->no_road[0] != '\0'
+             ? cel_fail(CEL_E_ARGUMENT,
+                        "--between staged: messages between GPUs cannot go in "
+                        "chunks: %s",
+                        s->no_road)
+             : CEL_E_OK;
 }
 
 /* What all ranks exchange goes by NCCL then, between the memories of all GPUs;
@@ -270,6 +295,8 @@ static cel_status share_options(cel_session *s) {
   s->seeks_gpus = s->options.wish.backend != CEL_CHOICE_CPU;
   CEL_TRY(find_any(s, &s->seeks_gpus));
   CEL_TRY(find_any(s, &s->options.staged));
+  CEL_TRY(find_any(s, &s->options.apart));
+  CEL_TRY(find_any(s, &s->options.chunked));
   return find_any(s, &s->options.no_collectives);
 }
 
@@ -279,6 +306,7 @@ static cel_status connect(cel_session *s) {
   CEL_TRY(share_options(s));
   CEL_TRY(open_gpus(s));
   CEL_TRY(link_gpus(s));
+  CEL_TRY(take_road(s));
   CEL_TRY(join_gpus(s));
   CEL_TRY(count_reducing(s));
   CEL_TRY(compare_devices(s));

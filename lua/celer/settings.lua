@@ -24,8 +24,13 @@ M.list = {
     bytes = true },
   { name = "transfers", unchecked = true, value = "HOW",
     text = "direct (the default): messages between GPUs go from one to the other where "
-      .. "that works; or staged: through the memory of their hosts",
-    choices = { "direct", "staged" } },
+      .. "that works; staged: through the memory of their hosts; or between: those within "
+      .. "a host as those between hosts",
+    choices = { "direct", "staged", "between" } },
+  { name = "between", unchecked = true, value = "HOW",
+    text = "staged: messages between GPUs of several hosts go through pinned memory in chunks, "
+      .. "however short; by default long ones do",
+    choices = { "staged" } },
   { name = "no-collectives", unchecked = true, flag = true,
     text = "what all ranks exchange goes by messages between pairs of them" },
   { name = "no-bind", flag = true,

@@ -3,6 +3,7 @@
 #include "comm/link/link_state.h"
 #include "comm/mpi/mpi.h"
 #include "comm/nccl/nccl.h"
+#include "comm/road/road.h"
 #include "device/fake_cuda.h"
 #include "random/program.h"
 #include <inttypes.h>
@@ -24,16 +25,30 @@ static void link_up(rank *r, cel_cuda *cuda) {
   if (p->seed % 2 == 0) r->transport->messages.chain_bytes = p->chain_bytes;
 }
 
+/* As between hosts, in chunks of a few elements. */
+static void take_road(rank *r, cel_cuda *cuda) {
+  char why[CEL_ROAD_WHY];
+  cel_road_config config = {.cuda = cuda,
+                            .far_bytes = r->program->far_bytes,
+                            .chunk_least = 16,
+                            .chunk_most = 64,
+                            .buffers = 3};
+  must(cel_transport_road(r->transport, &config, &r->transport, why));
+}
+
 /* Direct messages between device memories, which lie in the host where there is
  * no GPU. */
 static void come_near(rank *r) {
   const program *p = r->program;
-  if (p->hosts == 0 || p->devices != 1 || (!p->cuda && !p->own_memory)) return;
+  bool far = p->far_bytes > 0 && r->transport->ranks > 1;
+  if (p->hosts == 0 && !far) return;
+  if (p->devices != 1 || (!p->cuda && !p->own_memory)) return;
   if (p->cuda) rank_open_gpus(r);
   cel_cuda *cuda =
       p->cuda ? r->cuda : fake_cuda(p->seed * 16 + (uint64_t)r->index);
-  link_up(r, cuda);
+  if (p->hosts > 0) link_up(r, cuda);
   r->transport->messages.direct_bytes = p->direct_bytes;
+  if (far) take_road(r, cuda);
 }
 
 /* Whether what all exchange goes by the fake of NCCL, between simulated

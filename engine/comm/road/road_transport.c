@@ -189,7 +189,7 @@ static void destroy(cel_transport *t) {
 static void init(cel__road *road, cel_transport *inner) {
   road->inner = inner;
   road->base = *inner;
-  road->base.name = "mpi, between the GPUs of several hosts";
+  road->base.name = "mpi, in chunks between GPUs";
   cel_message_table *messages = &road->base.messages;
   messages->self = road;
   messages->far_bytes = road->config.far_bytes;

@@ -52,7 +52,8 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 }
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
- *           verbose =, profile =, staged =, device_memory = bytes,
+ *           verbose =, profile =, staged =, apart =, chunked =,
+ *           device_memory = bytes,
  *           interactive =, forgiving =, watchdog = seconds, lost = seconds,
  *           check =,
  *           advice =, no_collectives =, no_bind =, measure =, no_sample =,
@@ -83,6 +84,11 @@ static int run_configure(lua_State *L) {
   if (cel_interrupt_catch(lua_toboolean(L, -1)) != CEL_E_OK)
     return cel__push_failure(L);
   cel_fault_catch();
+  lua_getfield(L, 1, "apart");
+  session->options.apart = lua_toboolean(L, -1);
+  lua_getfield(L, 1, "chunked");
+  session->options.chunked = lua_toboolean(L, -1);
+  lua_pop(L, 2);
   lua_getfield(L, 1, "forgiving");
   session->options.forgiving = lua_toboolean(L, -1);
   lua_getfield(L, 1, "watchdog");
@@ -144,8 +150,9 @@ static int run_devices(lua_State *L) {
 
 /* staging() -> why messages between GPUs do not go from one to the other within
  * a host, "" where they do; why long ones are copied once more there, "" where
- * they are not; and whether ranks are on several hosts; nil on the processor.
- * Collective. */
+ * they are not; and why others, such as all between hosts, do not go in chunks,
+ * or from how many bytes on they do; nil where there are no others. Nil on the
+ * processor. Collective. */
 static int run_staging(lua_State *L) {
   cel_session *session = cel__session_of(L);
   if (cel_session_connect(session) != CEL_E_OK) return cel__push_failure(L);
@@ -153,7 +160,12 @@ static int run_staging(lua_State *L) {
   const cel_transport *t = session->transport;
   lua_pushstring(L, session->no_link);
   lua_pushstring(L, session->no_loans);
-  lua_pushboolean(L, t->local_ranks < t->ranks);
+  if (!session->some_far)
+    lua_pushnil(L);
+  else if (session->no_road[0] != '\0')
+    lua_pushstring(L, session->no_road);
+  else
+    lua_pushnumber(L, (lua_Number)t->messages.far_bytes);
   return 3;
 }
 

@@ -190,8 +190,9 @@ local function configure(resolved, arguments, interactive, forgiving, several)
     backend = resolved.backend, devices = devices, list = list,
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),
-    staged = resolved.transfers == "staged" or several, interactive = interactive,
-    forgiving = forgiving,
+    staged = resolved.transfers == "staged" or several,
+    apart = resolved.transfers == "between", chunked = resolved.between == "staged",
+    interactive = interactive, forgiving = forgiving,
     no_collectives = settings.is_set(resolved["no-collectives"]) or several,
     no_bind = settings.is_set(resolved["no-bind"]),
     measure = settings.is_set(resolved.measure), builds = resolved.builds,
@@ -354,22 +355,25 @@ local function write_devices(backend, devices, list, why, i)
 end
 
 -- Why messages do not go from GPU to GPU within a host, why long ones are copied
--- once more, and whether there are several hosts; nil where there are no GPUs. Called by
--- all ranks: one that cannot say ends the job, as others wait.
+-- once more, and why others do not go in chunks, or from how many bytes on they do: nil
+-- where there are no others; nil where there are no GPUs. Called by all ranks: one that
+-- cannot say ends the job, as others wait.
 local function find_staging(backend, message)
   if select(2, core.rank()) == 1 then return nil end
   if not backend then error(message, 0) end
-  local link, loans, hosts = core.staging()
+  local link, loans, road = core.staging()
   if not link and loans then error(loans, 0) end
-  return link, loans, hosts
+  return link, loans, road
 end
 
-local function write_messages(no_link, no_loans, several_hosts)
+local function write_messages(no_link, no_loans, road)
   if not no_link then return end
   local by_link = no_link == "" and "from GPU to GPU"
     .. (no_loans == "" and "" or ", long ones copied once more: " .. no_loans)
   io.write(("messages within a host: %s\n"):format(by_link or "by its memory: " .. no_link))
-  if several_hosts then io.write("         between hosts: by their memory\n") end
+  if not road then return end
+  io.write(("         others: by the memory of their hosts%s\n"):format(tonumber(road)
+    and (", in chunks that overlap, from %d bytes on"):format(road) or ": " .. road))
 end
 
 -- What all ranks exchange, between GPUs; why not by NCCL: nil where there are none.
@@ -401,13 +405,13 @@ end
 -- Collective over all ranks. `whole`: with what a report of a fault needs.
 local function info(whole)
   local backend, devices, list, why = core.devices() -- of all ranks of a host
-  local no_link, no_loans, several_hosts = find_staging(backend, devices)
+  local no_link, no_loans, road = find_staging(backend, devices)
   local no_nccl, by_messages
   if no_link then no_nccl, by_messages = core.joining() end
   local rank, ranks = core.rank()
   if rank == 0 then
     local i = write_info(backend, devices, list, why)
-    write_messages(no_link, no_loans, several_hosts)
+    write_messages(no_link, no_loans, road)
     write_joining(no_nccl, by_messages)
     io.write(("compiler %s\n"):format(i.compiler))
     io.write(("cache    %s\n"):format(i.cache))
