@@ -207,7 +207,7 @@ enum {
  * comm/link/, comm/nccl/, comm/road/, instr/alike.c, instr/interior.c.
  *
  * Measure: luajit spec/bench/cuda/run.lua (exchanges, all-reduce, wave step);
- * spec/bench/figures.lua communication_gpu; luajit spec/bench/cuda/roads.lua.
+ * spec/bench/figures.lua communication_gpu; luajit spec/bench/roads.lua.
  */
 enum {
   /* Bytes that an interior touches at least, on the processor and on GPUs:

@@ -63,10 +63,10 @@ typedef struct cel_session {
   /* Likewise, why messages do not go in chunks where they do not go from GPU to
    * GPU; once there are such. */
   char no_road[256];
-  bool some_far; /* there are such */
-  bool direct;       /* rank 0's messages go from GPU to GPU */
-  int64_t reducing;  /* devices of the rank that has most */
-  bool alike;        /* once `connected`: all devices are of one kind */
+  bool some_far;    /* there are such */
+  bool direct;      /* rank 0's messages go from GPU to GPU */
+  int64_t reducing; /* devices of the rank that has most */
+  bool alike;       /* once `connected`: all devices are of one kind */
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;

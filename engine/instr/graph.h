@@ -64,11 +64,12 @@ struct cel_instr_graph {
   cel__gathered gathered;
   cel__again again;
   bool backwards; /* the rounds of the next task that has some */
+  /* For each of config.near, or of all ranks with config.far_bytes; null if
+   * there are none. Those of ranks that it has nothing to do with are never
+   * touched. */
   struct {
     uint64_t messages[2][2]; /* in and out: others until now, direct ones */
-  } * numbers; /* for each of config.near, or of all ranks with config.far_bytes;
-                  null if there are none. Those of ranks that it has nothing to
-                  do with are never touched. */
+  } * numbers;
 };
 
 /* ---- plan.c -------------------------------------------------------------- */

@@ -71,6 +71,7 @@ static uint64_t number(cel_instr_graph *graph, const cel__carried *carried,
   int64_t which = c->far_bytes > 0
                       ? message->peer
                       : cel_rank_find(c->near, c->nears, message->peer);
+  cel_assert(which < c->ranks);
   if (which < 0) return message->sequence;
   return graph->numbers[which].messages[out][carried->direct]++;
 }
@@ -186,8 +187,7 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
     c->nears = 0, c->far_bytes = 0;
   int64_t numbered = c->far_bytes > 0 ? c->ranks : c->nears;
   if (numbered > 0)
-    graph->numbers =
-        cel_alloc_zero((size_t)numbered * sizeof *graph->numbers);
+    graph->numbers = cel_alloc_zero((size_t)numbered * sizeof *graph->numbers);
   graph->emission = cel__emission_create(c);
   graph->memories =
       cel__memory_create(c, memories, graph->emission, &graph->plan);

@@ -47,7 +47,7 @@ typedef struct cel__carried {
   const cel_message *message;
   bool direct, far;
   bool together; /* with others in one RECEIVE */
-  uint64_t nth;          /* as in cel_instr, once the command is carried out */
+  uint64_t nth;  /* as in cel_instr, once the command is carried out */
 } cel__carried;
 
 typedef struct cel__plan {

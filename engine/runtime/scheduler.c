@@ -238,28 +238,25 @@ void cel__scheduler_init(cel_engine *engine) {
       .collective = c->transport->collectives.limits,
       .emit = emit_command,
       .context = engine};
-  cel_instr_graph_config instrs = {.rank = c->transport->rank,
-                                   .ranks = c->transport->ranks,
-                                   .devices = c->backend->devices,
-                                   .grain = c->backend->grain,
-                                   .whole = c->backend->whole,
-                                   .block = c->backend->block,
-                                   .near = c->transport->messages.near,
-                                   .nears = nears,
-                                   .direct_bytes =
-                                       c->transport->messages.direct_bytes,
-                                   .far_bytes =
-                                       direct
-                                           ? c->transport->messages.far_bytes
-                                           : 0,
-                                   .large_bytes = c->large_bytes,
-                                   .lookahead = c->lookahead,
-                                   .interior_bytes = c->interior_bytes,
-                                   .together_peers = c->together_peers,
-                                   .emit = emit_instr,
-                                   .advise = c->advise,
-                                   .warn = warn,
-                                   .context = engine};
+  cel_instr_graph_config instrs = {
+      .rank = c->transport->rank,
+      .ranks = c->transport->ranks,
+      .devices = c->backend->devices,
+      .grain = c->backend->grain,
+      .whole = c->backend->whole,
+      .block = c->backend->block,
+      .near = c->transport->messages.near,
+      .nears = nears,
+      .direct_bytes = c->transport->messages.direct_bytes,
+      .far_bytes = direct ? c->transport->messages.far_bytes : 0,
+      .large_bytes = c->large_bytes,
+      .lookahead = c->lookahead,
+      .interior_bytes = c->interior_bytes,
+      .together_peers = c->together_peers,
+      .emit = emit_instr,
+      .advise = c->advise,
+      .warn = warn,
+      .context = engine};
   for (int m = 0; m < c->backend->memories; ++m)
     instrs.capacity[m] = c->backend->capacity[m];
   for (int d = 0; d < c->backend->devices; ++d)

@@ -247,11 +247,10 @@ static void by_mpi(racer *r, uint64_t bytes, bool sends) {
 static void in_turns(racer *r, uint64_t bytes, bool sends) {
   const cel_cuda_api *api = r->cuda->api;
   if (!sends) by_mpi(r, bytes, sends);
-  CUresult code =
-      sends ? api->cuMemcpyAsync((uintptr_t)r->pinned, r->device, bytes,
-                                 r->stream)
-            : api->cuMemcpyAsync(r->device, (uintptr_t)r->pinned, bytes,
-                                 r->stream);
+  CUresult code = sends ? api->cuMemcpyAsync((uintptr_t)r->pinned, r->device,
+                                             bytes, r->stream)
+                        : api->cuMemcpyAsync(r->device, (uintptr_t)r->pinned,
+                                             bytes, r->stream);
   if (code != CUDA_SUCCESS ||
       api->cuStreamSynchronize(r->stream) != CUDA_SUCCESS)
     exchange_give_up(r->t, "a copy failed");
@@ -346,10 +345,10 @@ static int run(const char *mode, settings *set) {
   if (strcmp(mode, "speed") == 0) set->large = true;
   cel_transport *t = join(set);
   bool first = t->rank == 0, last = t->rank == t->ranks - 1;
-  cel_road_config config = {.cuda = set->fake
-                                        ? fake_cuda(set->seed + (uint64_t)t->rank)
-                                        : open_gpu(t),
-                            .buffers = set->buffers};
+  cel_road_config config = {
+      .cuda =
+          set->fake ? fake_cuda(set->seed + (uint64_t)t->rank) : open_gpu(t),
+      .buffers = set->buffers};
   if (!set->large) {
     config.chunk_least = 512;
     config.chunk_most = 4096;

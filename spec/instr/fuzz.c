@@ -239,12 +239,14 @@ static void world_open(world *w, uint64_t seed) {
   w->policy = (int)any(w, 0, 2);
   w->grain = chance(w, 40) ? 0 : 8ull << any(w, 0, 5);
   static const int64_t other = 1;
-  w->near = chance(w, 60);
+  w->near = chance(w, 50);
+  w->far = chance(w, 50);
   w->lookahead = chance(w, 50);
-  cel_instr_graph_config instrs = {.ranks = 2,
+  cel_instr_graph_config instrs = {.ranks = 16,
                                    .near = &other,
                                    .nears = w->near ? 1 : 0,
                                    .direct_bytes = DIRECT_BYTES,
+                                   .far_bytes = w->far ? FAR_BYTES : 0,
                                    .devices = w->devices,
                                    .large_bytes = (uint64_t)any(w, 0, 3) * 40,
                                    .together_peers = (uint32_t)any(w, 0, 3),

@@ -26,7 +26,8 @@ enum {
   ACCESSES = 3,
   MESSAGE_PIECES = 3,
   MESSAGES = 6,
-  DIRECT_BYTES = 64
+  DIRECT_BYTES = 64,
+  FAR_BYTES = 96
 };
 
 #define fail(...)                                                              \
@@ -81,6 +82,7 @@ typedef struct world {
   cel_instr_graph *anew; /* which carries out nothing as before */
   int32_t devices, device_memory[8];
   bool near;                   /* the other rank is */
+  bool far;                    /* else long messages are direct, too */
   uint64_t grain;              /* of memories; 0: committed on touch */
   uint64_t whole, block;       /* see instr.h */
   uint64_t capacity;           /* of every device's memory; 0: any */

@@ -124,12 +124,18 @@ static void do_run(const world *w, const cel_instr *instr) {
   task->work->fn(task->work, &call);
 }
 
+static bool is_near(const world *w, const cel_sent *m) {
+  return w->near && m->peer == 1;
+}
+
 /* Of one device, where the message is long enough and no host task asks. */
 static bool may_be_direct(const world *w, const cel_instr *instr,
                           const cel_sent *m) {
-  return w->near && m->peer == 1 && w->devices == 1 &&
-         w->device_memory[0] != CEL_MEMORY_HOST &&
-         instr->task->kind != CEL_TASK_HOST && m->bytes >= DIRECT_BYTES;
+  uint64_t least = is_near(w, m) ? DIRECT_BYTES
+                   : w->far      ? FAR_BYTES
+                                 : UINT64_MAX;
+  return w->devices == 1 && w->device_memory[0] != CEL_MEMORY_HOST &&
+         instr->task->kind != CEL_TASK_HOST && m->bytes >= least;
 }
 
 static void do_message(const world *w, const cel_instr *instr,
@@ -138,6 +144,7 @@ static void do_message(const world *w, const cel_instr *instr,
   const parcel *parcel = &(out ? w->sent.at : w->received.at)[m->sequence];
   size_t i = 0;
   require(m->direct == may_be_direct(w, instr, m));
+  require(m->far == (m->direct && !is_near(w, m)));
   for (uint32_t n = 0; n < m->pieces; ++n) {
     const cel_place_in *piece = &m->piece[n];
     require(piece->allocation->memory ==

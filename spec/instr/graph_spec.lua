@@ -217,10 +217,28 @@ describe("the instruction graph", function()
       assert.equal(1, m:of("receive")[1].pieces[1].at.memory)
     end)
 
+    it("stay there between ranks that are not near, if they are long", function()
+      m:open({ devices = { 1 }, near = { 2 }, far_bytes = 64, ranks = 3 })
+      local b = m:buffer({ 8, 4 })
+      m:fill(b, { 8, 4 })
+      m:message("push", { b, { 0, 0 }, { 2, 4 } })
+      m:message("push", { b, { 0, 0 }, { 1, 4 } })
+      m:many_messages("push", { { { b, { 2, 0 }, { 4, 4 } } }, { { b, { 0, 0 }, { 1, 4 } } } })
+      local send = m:of("send")
+      local direct, far, nth = {}, {}, {}
+      for i, s in ipairs(send) do direct[i], far[i], nth[i] = s.direct, s.far, s.nth end
+      assert.same({ true, false, true, true }, direct)
+      assert.same({ true, false, true, false }, far)
+      assert.same({ 0, 0, 1, 0 }, nth)
+      assert.equal(0, send[2].pieces[1].at.memory)
+      assert.equal(1, send[3].pieces[1].at.memory)
+    end)
+
     it("go by the host for host tasks, several devices, ranks that are not near", function()
       for _, config in ipairs({
         { devices = { 1, 2 }, near = { 1 } }, { devices = { 0 }, near = { 1 } },
         { devices = { 1 }, near = { 0, 2 } },
+        { devices = { 1, 2 }, far_bytes = 1 }, { devices = { 0 }, far_bytes = 1 },
       }) do
         m:open(config)
         m:fill(m:buffer({ 8 }), { 8 })

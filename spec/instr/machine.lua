@@ -69,7 +69,7 @@ local readers = {
   send = function(r, i)
     r.peer, r.sequence = tonumber(i.message.peer), tonumber(i.message.sequence)
     r.bytes = tonumber(i.message.bytes)
-    r.direct, r.nth = i.message.direct, tonumber(i.message.nth)
+    r.direct, r.far, r.nth = i.message.direct, i.message.far, tonumber(i.message.nth)
     r.pieces = places(i.message.piece, i.message.pieces)
     r.messages = 0
     local m = i.message
@@ -112,7 +112,7 @@ end
 
 -- config: devices (memory of each; default one that shares the host's),
 -- grain, whole, block, capacity (of each device's memory), near (a list of
--- ranks), direct_bytes, large_bytes, lookahead, step, breadth.
+-- ranks), direct_bytes, far_bytes, ranks, large_bytes, lookahead, step, breadth.
 -- A machine that is open is closed first.
 function M:open(config)
   config = config or {}
@@ -122,7 +122,7 @@ function M:open(config)
   self.chunk, self.last, self.failure = nil, nil, nil
   local devices = config.devices or { 0 }
   local cfg = ffi.new("cel_instr_graph_config")
-  cfg.ranks, cfg.devices = 2, #devices
+  cfg.ranks, cfg.devices = config.ranks or 2, #devices
   for i, memory in ipairs(devices) do cfg.device_memory[i - 1] = memory end
   cfg.grain, cfg.whole = config.grain or 0, config.whole or 0
   cfg.block = config.block or cfg.grain
@@ -130,6 +130,7 @@ function M:open(config)
   local near = config.near or {}
   self.near = ffi.new("int64_t[?]", #near, near)
   cfg.near, cfg.nears, cfg.direct_bytes = self.near, #near, config.direct_bytes or 0
+  cfg.far_bytes = config.far_bytes or 0
   cfg.large_bytes = config.large_bytes or 0
   cfg.lookahead = config.lookahead or false
   cfg.interior_bytes = config.interior_bytes or 0

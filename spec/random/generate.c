@@ -651,9 +651,9 @@ void program_print(const program *p) {
       (long long)p->interior_bytes, p->together_peers,
       (unsigned long long)p->grain, p->hosts,
       (unsigned long long)p->direct_bytes, (unsigned long long)p->far_bytes,
-      (unsigned long long)p->chain_bytes,
-      (unsigned long long)p->block, (unsigned long long)p->whole, p->room,
-      p->collective.devices, (unsigned long long)p->collective.most,
+      (unsigned long long)p->chain_bytes, (unsigned long long)p->block,
+      (unsigned long long)p->whole, p->room, p->collective.devices,
+      (unsigned long long)p->collective.most,
       (unsigned long long)p->collective.packed_most);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];

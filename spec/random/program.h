@@ -204,8 +204,8 @@ typedef struct program {
   int64_t count_most; /* of which wider ones are carried out otherwise; or 0 */
   int64_t tree_least; /* see command.h; or 0 */
   uint64_t direct_bytes;
-  uint64_t far_bytes; /* of those with ranks of other hosts; 0: none */
-  uint64_t chain_bytes;             /* in one process; where it chains */
+  uint64_t far_bytes;   /* of those with ranks of other hosts; 0: none */
+  uint64_t chain_bytes; /* in one process; where it chains */
   cel_collective_limits collective; /* likewise */
   uint64_t grain;                   /* of devices' memories; simulated */
   uint64_t whole, block;            /* see backend.h; simulated */

@@ -20,8 +20,8 @@
  *      of a channel alike, from 0: these are the inner transport's numbers, on
  *      a line of their own.
  *   2. A channel holds at most CEL_TUNE_ROAD_DEPTH buffers.
- *   3. At most `buffers` of them are in use, and one more for each channel: what
- *      has none gets one, whatever the others hold.
+ *   3. At most `buffers` of them are in use, and one more for each channel:
+ * what has none gets one, whatever the others hold.
  *
  * Why nothing waits in a circle: take, of all messages of the job that are not
  * through, the one that comes first in command order. What it depends on is

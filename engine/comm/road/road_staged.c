@@ -92,14 +92,13 @@ static void begin_chunk(cel__road *road, cel__road_transfer *transfer,
   ++channel->held;
   if (road->failed) return; /* it has no event */
   chunk->piece = (cel_strided){buffer, {1, 1}, {bytes, bytes}, bytes};
-  chunk->posted =
-      (cel_posted){.ticket = CEL__ROAD_CHUNK | (uintptr_t)chunk,
-                   .peer = channel->peer,
-                   .sequence = channel->chunks++,
-                   .bytes = bytes,
-                   .pieces = 1,
-                   .piece = &chunk->piece,
-                   .line = 1};
+  chunk->posted = (cel_posted){.ticket = CEL__ROAD_CHUNK | (uintptr_t)chunk,
+                               .peer = channel->peer,
+                               .sequence = channel->chunks++,
+                               .bytes = bytes,
+                               .pieces = 1,
+                               .piece = &chunk->piece,
+                               .line = 1};
   transfer->begun += bytes;
   cel_cursor_skip(transfer->message, &transfer->cursor, bytes);
   if (channel->sends)

@@ -43,16 +43,16 @@ typedef struct cel__road {
   cel_transport base; /* first */
   cel_transport *inner;
   cel_road_config config;
-  CUstream stream[2];                    /* into the device; out of it */
-  CEL_VEC(cel__road_chunk *) copying[2]; /* likewise; the oldest first */
-  CEL_VEC(cel__road_channel *) channel;  /* sorted by peer and direction */
-  CEL_VEC(cel__road_channel *) line;     /* may go on */
+  CUstream stream[2];                      /* into the device; out of it */
+  CEL_VEC(cel__road_chunk *) copying[2];   /* likewise; the oldest first */
+  CEL_VEC(cel__road_channel *) channel;    /* sorted by peer and direction */
+  CEL_VEC(cel__road_channel *) line;       /* may go on */
   CEL_VEC(cel__road_transfer *) transfers; /* all */
   CEL_VEC(cel__road_chunk *) chunks;       /* all, in use or not */
   CEL_VEC(cel__road_chunk *) spare;        /* of these: not in use */
   cel_cuda_memory memory;                  /* pinned; once `opened` */
   bool opened;
-  uint32_t buffers; /* made */
+  uint32_t buffers;     /* made */
   CEL_VEC(void *) free; /* buffers */
   CEL_VEC(cel_done) done;
   bool failed;
