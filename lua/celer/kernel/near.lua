@@ -1,9 +1,9 @@
 --- near.lua -- what near<T, D> of a kernel is told of its buffer's edges.
 ---
 --- A value that nobody passes goes behind such a view: the buffer's extents, how far
---- indices lead from their items, and what an index means that leaves the buffer. A
---- kernel written in Lua would be given the same: its source declares near<T, D> where
---- the access's mapper has an edge (mapper.edge).
+--- indices lead from their items, and what an index means that leaves the buffer. The
+--- source of a kernel written in Lua declares near<T, D> where the access's mapper has an
+--- edge (mapper.edge).
 local ffi = require "ffi"
 local mapper = require "celer.mapper.builtin"
 local types = require "celer.data.types"

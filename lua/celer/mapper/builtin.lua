@@ -204,6 +204,8 @@ end
 ---@field kind "periodic"|"clamped"|"mirrored"|"constant"
 ---@field reach integer[]  per dimension, how far indices lead from their items
 ---@field value any  constant: what is read outside
+---@field dims? integer  that the buffer has; nil: any
+---@field along_axes? boolean  indices differ from their item in one dimension
 
 local edges = setmetatable({}, { __mode = "k" }) -- mapper -> celer.edge
 local made = setmetatable({}, { __mode = "v" })  -- by name and numbers: one mapper each
@@ -285,12 +287,20 @@ local function check_reach(name, reach, shape)
   end
 end
 
+-- What mappers of one edge have in common; nil where a value is compared with nothing.
+local function edge_key(name, value, shape, reach)
+  local kind = type(value)
+  if value ~= value or value ~= nil and kind ~= "number" and kind ~= "boolean" then return nil end
+  local text = kind == "number" and ("%.17g"):format(value) or tostring(value)
+  return ("%s %s %s %s"):format(name, text, shape, table.concat(reach, " "))
+end
+
 -- The mapper of an edge, which reads as far as these numbers say, and the shape.
 local function edge_mapper(name, value, ...)
   local reach, shape = { ... }, "bounding_box"
   if type(reach[#reach]) == "string" then shape = table.remove(reach) end
   check_reach(name, reach, shape)
-  local key = value == nil and table.concat(reach, " ") .. shape .. name
+  local key = edge_key(name, value, shape, reach)
   if key and made[key] then return made[key] end
   local boxes_of, fit = shapes[shape][name == "periodic"], fits[#reach]
   local a, b, c = reach[1], reach[2] or reach[1], reach[3] or reach[1]
@@ -298,35 +308,60 @@ local function edge_mapper(name, value, ...)
     fit(name, chunk, buffer)
     return boxes_of(chunk, buffer, a, b, c)
   end
-  edges[map] = { kind = name, reach = { a, b, c }, value = value }
+  edges[map] = { kind = name, reach = { a, b, c }, value = value, dims = #reach > 1 and #reach
+    or nil, along_axes = shape == "along_axes" }
   if key then made[key] = map end
   return map
 end
 
+-- The same for a buffer: what a kernel written in Lua is given. How far it reads may be left
+-- out.
+local function edge_of(buffer, name, value, ...)
+  local map = select("#", ...) > 0 and edge_mapper(name, value, ...) or nil
+  return require("celer.kernel.from_lua.function").with_edge(buffer, map,
+    { kind = name, value = value })
+end
+
+local function is_buffer(value) return type(value) == "table" and words.a(value) == "a buffer" end
+
 --- The chunk and what lies around it, in a buffer whose sides meet: what leaves it on
 --- one side comes back on the other. A kernel reads it by near<T, D>, u(i - 1, j). One
---- number is for all dimensions. Shapes as of celer.neighborhood.
----@param ... integer|"bounding_box"|"along_axes"  how far, then the shape
----@return celer.range_mapper
-function M.periodic(...) return edge_mapper("periodic", nil, ...) end
+--- number is for all dimensions. Shapes as of celer.neighborhood. With a buffer in front it is
+--- what a kernel written in Lua is given in the place of the buffer; celer then finds how far
+--- the kernel reads, where no number says it.
+---@param ... celer.buffer|integer|"bounding_box"|"along_axes"  how far, then the shape
+---@return celer.range_mapper|celer.lua_access
+function M.periodic(...)
+  if is_buffer((...)) then return edge_of((...), "periodic", nil, select(2, ...)) end
+  return edge_mapper("periodic", nil, ...)
+end
 
 --- The chunk and what lies around it; beyond the buffer near<T, D> reads the last element.
----@param ... integer|"bounding_box"|"along_axes"  how far, then the shape
----@return celer.range_mapper
-function M.clamped(...) return edge_mapper("clamped", nil, ...) end
+---@param ... celer.buffer|integer|"bounding_box"|"along_axes"  as of celer.periodic
+---@return celer.range_mapper|celer.lua_access
+function M.clamped(...)
+  if is_buffer((...)) then return edge_of((...), "clamped", nil, select(2, ...)) end
+  return edge_mapper("clamped", nil, ...)
+end
 
 --- The chunk and what lies around it; beyond the buffer near<T, D> reads its mirror image,
 --- the last element first: index -1 is 0, and -2 is 1.
----@param ... integer|"bounding_box"|"along_axes"  how far, then the shape
----@return celer.range_mapper
-function M.mirrored(...) return edge_mapper("mirrored", nil, ...) end
+---@param ... celer.buffer|integer|"bounding_box"|"along_axes"  as of celer.periodic
+---@return celer.range_mapper|celer.lua_access
+function M.mirrored(...)
+  if is_buffer((...)) then return edge_of((...), "mirrored", nil, select(2, ...)) end
+  return edge_mapper("mirrored", nil, ...)
+end
 
 --- The chunk and what lies around it; beyond the buffer near<T, D> reads the value.
----@param value any  an element: a number, or a table or struct where the buffer has such
----@param ... integer|"bounding_box"|"along_axes"  how far, then the shape
----@return celer.range_mapper
+---@param value any  an element: a number, or a table or struct where the buffer has such; or a
+--- buffer, and then the element
+---@param ... integer|"bounding_box"|"along_axes"  how far, then the shape, as of celer.periodic
+---@return celer.range_mapper|celer.lua_access
 function M.constant(value, ...)
-  if value == nil then
+  if is_buffer(value) and (...) ~= nil then
+    return edge_of(value, "constant", (...), select(2, ...))
+  elseif value == nil or is_buffer(value) then
     fail("celer.constant takes what is read outside of the buffer, then how far a kernel reads "
       .. "from its item: celer.constant(0, 1)")
   end

@@ -9,6 +9,7 @@
 --- differ, N leave their boxes`. With `spoil` each kernel adds 1 at the end, and must differ.
 local celer = require "celer"
 local box = require "celer.box"
+local edges = require "celer.kernel.from_lua.edges"
 local mappers = require "celer.kernel.from_lua.mappers"
 local variants = require "celer.kernel.from_lua.variant"
 local make = require "make"
@@ -36,6 +37,15 @@ end
 local ends = { [5] = -2 ^ 31, [11] = 2 ^ 31 - 1, [17] = 2 ^ 30 + 1, [23] = -2 ^ 31 + 1 }
 local function w_at(i) return ends[i] or (i * 5) % 11 - 4 end
 
+-- What e holds beyond its edges, by what it is given as. How far the functions read is derived.
+local beyond = {
+  { "periodic", function(i) return u_at(i % n) end },
+  { "clamped", function(i) return u_at(math.max(0, math.min(i, n - 1))) end },
+  { "mirrored", function(i) return u_at(i < 0 and -1 - i or i < n and i or 2 * n - 1 - i) end },
+  { "constant", function(i) return i >= 0 and i < n and u_at(i) or -2.5 end },
+}
+local edge -- of the function at hand
+
 local u = celer.buffer("double", { n }, { name = "u", init = u_at })
 local w = celer.buffer("int", { n }, { name = "w", init = w_at })
 local C = 1.25
@@ -59,6 +69,10 @@ local function recording(name, at)
 end
 
 local pu, pw = recording("u", u_at), recording("w", w_at)
+local pe = setmetatable({}, { __index = function(_, i)
+  if i % 1 ~= 0 or math.abs(i - item) > 3 then error("index " .. i) end
+  return edge[2](i)
+end })
 local TOO_LONG = 3e6 -- instructions
 
 local function interpret(f)
@@ -69,7 +83,7 @@ local function interpret(f)
   local ok, message = pcall(function()
     for i = 0, n - 1 do
       item, v[i], o[i] = i, 0, 0
-      f(i, pu, pw, v, o, C)
+      f(i, pu, pw, pe, v, o, C)
     end
   end)
   debug.sethook()
@@ -85,9 +99,11 @@ local function array(number, name, buffer)
 end
 
 local function call_of(v, o)
-  return { items = 1, least = { 0 }, most = { n }, wide = false, key = "",
-    arguments = { array(1, "u", u), array(2, "w", w), array(3, "v", v), array(4, "o", o),
-      { what = "number", number = 5, name = "c", value = C } } }
+  local call = { items = 1, least = { 0 }, most = { n }, wide = false, key = "",
+    arguments = { array(1, "u", u), array(2, "w", w), array(3, "e", u), array(4, "v", v),
+      array(5, "o", o), { what = "number", number = 6, name = "c", value = C } } }
+  call.arguments[3].edge = { kind = edge[1], value = -2.5 }
+  return call
 end
 
 local totals = { functions = 0, refused = 0, differ = 0, leave = 0 }
@@ -148,6 +164,8 @@ end
 -- The access to an argument: derived where it can be.
 local function access(cg, case, number, buffer)
   local use = case.variant.uses[number]
+  local argument = case.call.arguments[number]
+  if argument.edge then return cg:read(buffer, edges.mapper(use, argument)) end
   local known, mapper = pcall(mappers.of, case.variant, number)
   return cg[use.mode](cg, buffer, known and mappers.bind(mapper, case.call) or celer.all)
 end
@@ -155,7 +173,7 @@ end
 local function run(case, kernel)
   local v = celer.buffer("double", { n }, { name = "v", init = 0 })
   local o = celer.buffer("int", { n }, { name = "o", init = 0 })
-  local buffers = { u, w, v, o }
+  local buffers = { u, w, u, v, o }
   local ok, message = pcall(celer.submit, function(cg)
     local passed = {}
     for j, parameter in ipairs(case.variant.order) do
@@ -189,7 +207,7 @@ end
 -- A function of its text, with what it captures.
 local function load_function(text, number)
   local chunk = assert(loadstring(("local n, k, q, helper, t, flag, p = ...\n"
-    .. "return function(i, u, w, v, o, c)\n%s\nend"):format(text), "=f" .. number))
+    .. "return function(i, u, w, e, v, o, c)\n%s\nend"):format(text), "=f" .. number))
   return chunk(n, k, q, helper, t, flag, p)
 end
 
@@ -206,6 +224,7 @@ local sample_of_whole = celer.buffer("int", { n }, { name = "o" })
 local cases = {}
 for number = 1, count do
   local case = { number = number, text = make.body() }
+  edge = beyond[number % #beyond + 1]
   local f = load_function(case.text, number)
   case.wanted = interpret(f)
   case.call = call_of(sample, sample_of_whole)

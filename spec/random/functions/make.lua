@@ -1,7 +1,8 @@
 --- make.lua -- random functions of Lua that kernels can be made of.
 ---
---- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read,
---- v of doubles and o of integers, which are written at i, and a number c. Captured: n, k (a
+--- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read, e
+--- of doubles, which is read beyond its edges, v of doubles and o of integers, which are written
+--- at i, and a number c. Captured: n, k (a
 --- fraction), q (2), a list t of four numbers, a boolean flag and a function helper.
 local M = {}
 
@@ -77,6 +78,10 @@ local numbers = {
   function(self) return ("u(%s)"):format(self:index(1)) end,
   function(self) return ("w[%s]"):format(self:index(1)) end,
   function(self) return self:whole(2) end,
+  function() return ("e[i + %d]"):format(random(-3, 3)) end,
+  function(self)
+    return ("e[%s]"):format(pick { "i - 1", "i + 1", ("i + (%s) %% 3"):format(self:whole(1)) })
+  end,
   function(self)
     return ("(%s %s w[%s])"):format(pick { "2", "w[i]", "i", "1" }, pick { "+", "-", "*", "%" },
       self:index(1))

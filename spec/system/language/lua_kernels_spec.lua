@@ -297,6 +297,98 @@ gather(n, celer.access(x, celer.all), index, y)
 same("a queue anew", y(11), 0)
 ]==])
 
+  script.everywhere("reads beyond edges what they say", [==[
+local n, m = 9, 7
+local function value(i, j) return i * 100 + (j or 0) + 1 end
+local function inside(i, size) return i >= 0 and i < size end
+local leads = { periodic = function(i, size) return i % size end,
+  clamped = function(i, size) return math.max(0, math.min(i, size - 1)) end,
+  mirrored = function(i, size) return i < 0 and -1 - i or i < size and i or 2 * size - 1 - i end,
+  constant = function(i, size) return inside(i, size) and i or nil end }
+local function wanted(kind, i, j)
+  local y, x = leads[kind](i, n), leads[kind](j, m)
+  return y and x and value(y, x) or 7
+end
+local function with_edge(kind, buffer, ...)
+  if kind == "constant" then return celer.constant(buffer, 7, ...) end
+  return celer[kind](buffer, ...)
+end
+local function edge(kind, ...)
+  if kind == "constant" then return celer.constant(7, ...) end
+  return celer[kind](...)
+end
+local u = celer.buffer("int", { n, m }, { name = "u", init = value })
+local v = celer.buffer("int", { n, m }, { name = "v" })
+local cross = celer.kernel(function(i, j, u, v)
+  v[i][j] = u[i - 2][j] * 3 + u[i + 1][j] + u[i][j - 1] * 5 + u(i, j + 1)
+end)
+local square = celer.kernel(function(i, j, u, v)
+  local s = 0
+  for a = -1, 1 do
+    for b = -2, 2 do s = s + u[i + a][j + b] * (a * 5 + b + 20) end
+  end
+  v[i][j] = s
+end)
+local cpp = celer.kernel [[
+  kernel void cpp(item<2> it, near<int, 2> u, out<int, 2> v) {
+    v(it[0], it[1]) = u(it[0] - 2, it[1]) * 3 + u(it[0] + 1, it[1]) + u(it[0], it[1] - 1) * 5
+      + u(it[0], it[1] + 1);
+  }
+]]
+local function holds(what, kind, by)
+  local s = celer.wait(v)
+  for i = 0, n - 1 do
+    for j = 0, m - 1 do same(what .. " " .. kind, s(i, j), by(kind, i, j)) end
+  end
+end
+local function of_cross(kind, i, j)
+  return wanted(kind, i - 2, j) * 3 + wanted(kind, i + 1, j) + wanted(kind, i, j - 1) * 5
+    + wanted(kind, i, j + 1)
+end
+local function of_square(kind, i, j)
+  local s = 0
+  for a = -1, 1 do
+    for b = -2, 2 do s = s + wanted(kind, i + a, j + b) * (a * 5 + b + 20) end
+  end
+  return s
+end
+for _, kind in ipairs { "periodic", "clamped", "mirrored", "constant" } do
+  cross({ n, m }, with_edge(kind, u), v)
+  holds("as far as it reads", kind, of_cross)
+  cross({ n, m }, with_edge(kind, u, 2, 1, "along_axes"), v)
+  holds("as it says", kind, of_cross)
+  celer.parallel_for({ n, m }, cross, celer.access(u, edge(kind, 3)), v)
+  holds("with a mapper", kind, of_cross)
+  for _, k in ipairs { cross, cpp } do
+    q:submit(function(cg)
+      cg:parallel_for({ n, m }, k, cg:read(u, edge(kind, 2)), cg:discard_write(v))
+    end)
+    holds("in a group", kind, of_cross)
+  end
+  square({ n, m }, with_edge(kind, u), v)
+  holds("with corners", kind, of_square)
+end
+same("a cross", cross:accesses({ n, m }, celer.periodic(u), v):match "u: ([^\n]*)",
+  'celer.periodic(2, 1, "along_axes")')
+same("a square", square:accesses({ n, m }, celer.constant(u, 7), v):match "u: ([^\n]*)",
+  "celer.constant(7, 1, 2)")
+same("given", square:accesses({ n, m }, celer.clamped(u, 3), v):match "u: ([^\n]*)", "as given")
+local p = celer.buffer("double2", n, { init = function(i) return { x = i, y = -i } end })
+local r = celer.buffer("double", n)
+celer.kernel(function(i, p, r) r[i] = p[i - 1].x + p[i + 1].y end)(n, celer.constant(p,
+  { x = 0.5, y = 0.25 }), r)
+same("a struct", r(0), -0.5)
+same("a struct, too", r(n - 1), n - 2 + 0.25)
+local reach = 2
+local by_number = celer.kernel(function(i, p, r)
+  local s = 0
+  for d = -reach, reach do s = s + p[i + d].x end
+  r[i] = s
+end)
+by_number(n, celer.clamped(p, 2), r)
+same("by a number", r(0), 3)
+]==])
+
   script.everywhere("keeps to the promises that are derived", [[
 local n = 40
 local u = celer.buffer("double", { n, n }, { init = function(i, j) return i * 3 + j end })
@@ -307,6 +399,10 @@ local k = celer.kernel(function(y, x, u, v)
   if x > 3 and y < 17 then v[y][x] = s else v[y][x] = -s end
 end)
 for _ = 1, 3 do k({ n, n }, u, v) end
+local around = celer.kernel(function(y, x, u, v) v[y][x] = u[y - 1][x + 1] + u[y][x - 3] end)
+for _, kind in ipairs { "periodic", "clamped", "mirrored" } do
+  around({ n, n }, celer[kind](u), v)
+end
 celer.wait()
 ]], nil, { before = { "--check-bounds" } })
 
@@ -378,6 +474,14 @@ celer.wait()
     { "i, u, v", "v[i] = u[i + 1]", "u, v", "index 0 of 'u' is 16 for an item of the range, and "
       .. "buffer u has 0 to 15" },
     { "i, u, v", "v[i] = u[i - 1]", "u, v", "index 0 of 'u' is %-1 for an item" },
+    { "i, u, v", "v[i] = u[i - 2]", "celer.clamped(u, 1), v",
+      "index 0 of 'u' leads 2 from its item, and celer.clamped says 1" },
+    { "i, u, v", "v[i] = u[2 * i]", "celer.clamped(u), v",
+      "how far index 0 of 'u' leads from its item cannot be derived: .*clamped%(buffer, 2%)" },
+    { "i, u, v", "u[i] = u[i - 1] v[i] = 1", "celer.periodic(u), v",
+      "'u' is written here, and what is read beyond its edges is only read" },
+    { "i, m, v", "v[i] = m[i][i - 1]", "celer.periodic(m), v", "'m' is read beyond its edges, and "
+      .. "has 2 dimensions; the range has 1", "submit" },
     { "i, u, v", "v[i] = u[i]", "v, v", "the buffer v is both 'u' and 'v', and is written",
       "submit" },
     { "i, r, v", "v[i] = 1", "celer.sum(t), v", "'r' is given to be reduced into" },

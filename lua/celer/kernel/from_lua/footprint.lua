@@ -20,6 +20,7 @@ local MOST_BOXES = 27
 ---@field reads boolean  what was there before
 ---@field boxes? celer.span[][]  a span for each dimension
 ---@field unknown? {node: celer.node, dim: integer, cause: celer.node}  why there are none
+---@field reach? celer.lua_reach  of what is read beyond its edges
 ---@field fault? {node: celer.node, message: string}  why items would collide
 
 -- ---- indices ------------------------------------------------------------------------------

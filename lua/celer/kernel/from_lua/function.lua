@@ -1,8 +1,10 @@
 --- function.lua -- kernels written in Lua: celer.kernel(function(i, u) ... end).
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
+local edges = require "celer.kernel.from_lua.edges"
 local kernels = require "celer.kernel.kernel"
 local lift = require "celer.kernel.from_lua.lift"
+local mapper = require "celer.mapper.builtin"
 local mappers = require "celer.kernel.from_lua.mappers"
 local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
@@ -30,7 +32,8 @@ function LuaKernel.__capture(self, refuse) refuse(("the kernel '%s'"):format(sel
 
 ---@class celer.lua_access  a buffer with a range mapper
 ---@field buffer celer.buffer
----@field map celer.range_mapper
+---@field map? celer.range_mapper
+---@field edge? celer.edge  what lies beyond the buffer
 local Access = { __noun = "access" }
 Access.__index = Access
 
@@ -45,7 +48,18 @@ function M.access(buffer, map)
     fail("celer.access: the second argument must be a range mapper such as celer.all, not %s",
       words.a(map))
   end
-  return setmetatable({ buffer = buffer, map = map }, Access)
+  return setmetatable({ buffer = buffer, map = map, edge = mapper.edge(map) }, Access)
+end
+
+--- A buffer of which a kernel written in Lua reads elements beyond its edges.
+---@param buffer celer.buffer
+---@param map? celer.range_mapper  nil: as far as the kernel reads
+---@param edge celer.edge  without a reach, if there is no mapper
+---@return celer.lua_access
+function M.with_edge(buffer, map, edge)
+  buffers.check(buffer, "celer." .. edge.kind)
+  return setmetatable({ buffer = buffer, map = map, edge = map and mapper.edge(map) or edge },
+    Access)
 end
 
 ---@class celer.lua_reduction  a buffer that a kernel reduces into
@@ -83,17 +97,27 @@ local function array_of(what, buffer, mode, operator)
     buffer = buffer, mode = mode, operator = type(operator) == "table" and "custom" or operator }
 end
 
+local function with_edge(argument, map, edge)
+  argument.map, argument.edge = map, edge
+  return argument
+end
+
 -- What a submission gives for one parameter; nothing for what it cannot be.
 local function argument_of(given)
   local kind = type(given)
   if kind == "number" or kind == "boolean" then return { what = kind, value = given } end
   if buffers.is_buffer(given) then return array_of("array", given) end
   local meta = kind == "table" and getmetatable(given)
-  if meta == Access then return array_of("array", given.buffer) end
+  if meta == Access then
+    return with_edge(array_of("array", given.buffer), given.map, given.edge)
+  end
   if meta == Reduction then return array_of("reduction", given.buffer, nil, given.operator) end
   if words.a(given) == "an access" then
     local operator = given.mode == "reduce" and rawget(given, "operator")
-    if not operator then return array_of("array", given.buffer, given.mode) end
+    if not operator then
+      return with_edge(array_of("array", given.buffer, given.mode), given.map,
+        given.mode == "read" and mapper.edge(given.map) or nil)
+    end
     local name = not operator.text and M.operator_name(operator) or "custom"
     return array_of("reduction", given.buffer, nil, name)
   end
@@ -119,8 +143,9 @@ local function parameter_count(self, dims, n)
 end
 
 local function key_of(argument)
-  return ("%s %s %s %s %s"):format(argument.what, argument.dims or "",
-    argument.type and argument.type.name or "", argument.mode or "", argument.operator or "")
+  return ("%s %s %s %s %s %s"):format(argument.what, argument.dims or "",
+    argument.type and argument.type.name or "", argument.mode or "", argument.operator or "",
+    argument.edge and "near" or "")
 end
 
 -- What the kernel is called with, as variant.lua has it.
@@ -143,6 +168,9 @@ local function describe(self, space, n, ...)
     end
     argument.number, argument.name = k, name
     call.arguments[k], key[#key + 1] = argument, key_of(argument)
+  end
+  for _, argument in ipairs(call.arguments) do
+    if argument.edge then edges.check(argument, self.name, call) end
   end
   call.key = table.concat(key, "\0")
   return call, given
@@ -187,18 +215,18 @@ end
 
 -- What the kernel's own parameter takes for an argument.
 local function access_for(cg, call, variant, given, space)
-  local argument = call.arguments[given.number]
+  local argument, use = call.arguments[given.number], variant.uses[given.number]
   local value = given.value
   local meta = getmetatable(value)
+  local edge_map = argument.edge and edges.mapper(use, argument)
   if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
   -- An access of the group's own.
   if argument.mode or argument.what == "reduction" then return value end
-  local mode = variant.uses[given.number].mode
-  if meta == Access then return cg[mode](cg, value.buffer, value.map) end
-  local mapper = mappers.of(variant, given.number)
-  local map = mappers.bind(mapper, call)
-  if not space.empty then mappers.check_inside(mapper, space.box, value, argument.name) end
-  return cg[mode](cg, value, map)
+  if meta == Access then return cg[use.mode](cg, value.buffer, edge_map or value.map) end
+  local derived = mappers.of(variant, given.number)
+  local map = mappers.bind(derived, call)
+  if not space.empty then mappers.check_inside(derived, space.box, value, argument.name) end
+  return cg[use.mode](cg, value, map)
 end
 
 --- Runs a kernel written in Lua in a command group: what cg:parallel_for does for it.
@@ -276,10 +304,12 @@ function LuaKernel:accesses(range, ...)
   local variant, call = variant_of(self, "accesses", range, ...)
   local out = {}
   for number, argument in ipairs(call.arguments) do
-    if variant.uses[number] then
+    local use = variant.uses[number]
+    if use then
       local given = argument.mode or getmetatable((select(number, ...))) == Access
-      out[#out + 1] = ("%-14s%s: %s"):format(argument.mode or variant.uses[number].mode,
-        argument.name, given and "as given" or mappers.of(variant, number).text)
+      out[#out + 1] = ("%-14s%s: %s"):format(argument.mode or use.mode, argument.name,
+        argument.edge and edges.text(use, argument) or given and "as given"
+        or mappers.of(variant, number).text)
     elseif argument.what == "reduction" then
       out[#out + 1] = ("%-14s%s: by %s"):format("reduce", argument.name, argument.operator)
     end

@@ -111,8 +111,9 @@ local function check_box(node, box, buffer, name)
     local beyond = box.min[d] < 0 and box.min[d] or box.max[d] > buffer.size[d] and box.max[d] - 1
     if beyond then
       fail(node, "index %d of '%s' is %.0f for an item of the range, and buffer %s has 0 to %.0f; "
-        .. "keep it inside, as by math.min(i + 1, n - 1), or make the range smaller", d, name,
-        beyond, buffer.name, buffer.size[d] - 1)
+        .. "keep it inside, as by math.min(i + 1, n - 1), make the range smaller, or say what lies "
+        .. "beyond, as by celer.periodic(buffer)", d, name, beyond, buffer.name,
+        buffer.size[d] - 1)
     end
   end
 end

@@ -4,6 +4,7 @@
 --- captured numbers are whole, which of them are at least as large as the range, functions
 --- and tables. Values of numbers are not: these are passed.
 local captured = require "celer.kernel.from_lua.captured"
+local edges = require "celer.kernel.from_lua.edges"
 local expression = require "celer.kernel.from_lua.expression"
 local footprint = require "celer.kernel.from_lua.footprint"
 local kinds = require "celer.kernel.from_lua.kinds"
@@ -23,6 +24,8 @@ local M = {}
 ---@field type? celer.type
 ---@field mode? string  of an access that was given
 ---@field operator? string
+---@field edge? celer.edge  of what is read beyond the buffer's edges
+---@field map? celer.range_mapper  of an access, also of one that the kernel is given
 ---@field value? any  of a number or boolean
 ---@field extents? table<integer, integer>
 
@@ -143,6 +146,13 @@ end
 local function array_parameter(use, argument, name)
   local accessor = accessors[mode_of(use, argument)]
   if use.reads and #use.stores > 0 then accessor = "inout" end
+  if argument.edge then
+    if #use.stores > 0 then
+      fail(use.stores[1], "'%s' is written here, and what is read beyond its edges is only read: "
+        .. "write to another buffer", argument.name)
+    end
+    accessor = "near"
+  end
   return ("%s<%s, %d> %s"):format(accessor, argument.type.name, argument.dims, name)
 end
 
@@ -218,6 +228,10 @@ function M.translate(f, call, name, keep_reads)
   assume(self, call, context)
   self.ranges = ranges.new(context, self.names)
   self.uses = footprint.find(self.graph, call.items, self.ranges)
+  for number, argument in ipairs(call.arguments) do
+    local use = argument.edge and self.uses[number]
+    if use then use.reach = edges.reach(self.ranges, use) end
+  end
   write_source(self, call, name)
   return self
 end
