@@ -155,6 +155,16 @@ int32_t cel_prepared_submit(cel_lua_prepared *given) {
   return submit(r);
 }
 
+/* submit_again(prepared) -> as cel_prepared_submit, from the user's line of
+ * now */
+int cel__submit_again(lua_State *L) {
+  enum { ABOVE = 2 }; /* a road of again.lua, which calls it */
+  prepared *r = lua_touserdata(L, 1);
+  r->group.location = cel__user_location_from(L, ABOVE);
+  lua_pushinteger(L, cel_prepared_submit(&r->given));
+  return 1;
+}
+
 /* finish_prepared(prepared, what cel_prepared_submit returned) -> as
  * submit_kernel */
 int cel__finish_prepared(lua_State *L) {

@@ -133,6 +133,9 @@ static bool read_planned(lua_State *L, int index, int kept,
   m->mode = luaL_checkstring(L, -1);
   lua_getfield(L, index, "map");
   m->code = m->exact ? lua_topointer(L, -1) : cel__code_of(L, -1);
+  lua_getfield(L, index, "edge");
+  m->edge = lua_isnil(L, -1) ? NULL : lua_topointer(L, -1);
+  lua_pop(L, 1);
   lua_getfield(L, index, "rule");
   m->rule = cel__check_rule(L, -1);
   lua_getfield(L, index, "handle");
@@ -448,26 +451,38 @@ static bool follows(lua_State *L, cel__group_plan *p, const cel__given *g,
 
 /* ---- values -------------------------------------------------------------- */
 
+/* The next value that is given, at `out`; false where it does not fit. */
+static bool pack_given(lua_State *L, const cel__given *g, uint32_t next,
+                       const cel_param *param, unsigned char *out) {
+  if (next == g->values ||
+      !cel__value_fits(L, g->value[next], param->class_, param->size))
+    return false;
+  lua_pushvalue(L, g->value[next]);
+  cel__pack_value(L, param, out);
+  lua_pop(L, 1);
+  return true;
+}
+
 bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
                     cel__packed_values *out) {
   const cel_param *param;
   int32_t n = cel_module_params(p->module, p->kernel, &param);
-  uint32_t next = 0, at = 0;
+  uint32_t next = 0, at = 0, views = 0;
   for (int32_t i = 0; i < n; ++i) {
+    views += cel__param_is_view(&param[i]);
     if (param[i].kind != CEL_PARAM_VALUE) continue;
-    uint32_t align = (uint32_t)param[i].align;
+    uint32_t align = (uint32_t)param[i].align, size = (uint32_t)param[i].size;
     uint32_t start = (at + align - 1) & ~(align - 1);
-    if (next == g->values ||
-        start + (uint32_t)param[i].size > CEL__PLAN_VALUES ||
-        !cel__value_fits(L, g->value[next], param[i].class_, param[i].size))
-      return false;
+    if (start + size > CEL__PLAN_VALUES) return false;
     memset(out->bytes + at, 0, start - at);
+    at = start + size;
+    if (param[i].dims != 0) { /* of the view before it */
+      memcpy(out->bytes + start, p->access[views - 1].edge, size);
+      continue;
+    }
+    if (!pack_given(L, g, next, &param[i], out->bytes + start)) return false;
     out->start[next] = (uint16_t)start;
-    out->param[next] = &param[i];
-    lua_pushvalue(L, g->value[next++]);
-    cel__pack_value(L, &param[i], out->bytes + start);
-    lua_pop(L, 1);
-    at = start + (uint32_t)param[i].size;
+    out->param[next++] = &param[i];
   }
   out->size = at;
   return next == g->values;
@@ -574,6 +589,7 @@ static int replay_with(lua_State *L) {
 const luaL_Reg cel__core_replay[] = {
     {"plan", plan_new},
     {"replay_with", replay_with},
+    {"submit_again", cel__submit_again},
     {"finish_prepared", cel__finish_prepared},
     {NULL, NULL},
 };

@@ -47,6 +47,7 @@ typedef struct cel__planned_access {
   cel_box extent;
   const void *code; /* the mapper's; the mapper where it is always the same */
   bool exact;
+  const void *edge; /* what near<T, D> is told of edges; null: it is none */
   uint8_t first, variables; /* in plan.variables */
   uint8_t param;            /* the first in given.param */
   uint16_t check; /* slot of what tells whether the rule holds for other numbers
@@ -122,9 +123,10 @@ bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
 void cel__plan_group(const cel__group_plan *p, const cel__given *g,
                      cel_access access[CEL__PLAN_ACCESSES], cel_group *out);
 
-/* prepare, a closure that replay_with makes, and finish_prepared
+/* prepare, a closure that replay_with makes, submit_again and finish_prepared
  * (core_prepared.c). */
 int cel__prepare(lua_State *L);
+int cel__submit_again(lua_State *L);
 int cel__finish_prepared(lua_State *L);
 
 #endif

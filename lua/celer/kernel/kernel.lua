@@ -30,7 +30,7 @@ local Kernel = { __noun = "kernel" }
 
 -- What the compiler alone knows: there once somebody asks.
 local told = { params = true, signature = true, grouped = true, tile = true,
-  reduces = true, near = true }
+  reduces = true }
 local finish
 
 --- A kernel is found by its name in what celer.kernel gives, also where there is
@@ -109,15 +109,15 @@ end
 -- Without what nobody passes: local memory, and what accessors are told of edges, which
 -- becomes theirs.
 local function passed(params)
-  local out, near = {}, false
+  local out = {}
   for _, param in ipairs(params) do
     if param.kind == M.VALUE and param.dims > 0 then
-      out[#out].edge, near = param, true
+      out[#out].edge = param
     elseif param.kind ~= M.LOCAL then
       out[#out + 1] = param
     end
   end
-  return out, near
+  return out
 end
 
 -- ---- where the source stands ------------------------------------------------
@@ -320,7 +320,7 @@ end
 local function describe(kernel, params)
   local unit = kernel.unit
   if unit.plain then table.remove(params) end -- which are placeholders
-  kernel.params, kernel.near = passed(params)
+  kernel.params = passed(params)
   kernel.signature = signature(kernel.name, params, unit.plain)
   kernel.grouped, kernel.tile = params[1].kind == M.GROUP, params[1].tile or false
   local reduces = false

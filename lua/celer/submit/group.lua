@@ -1,5 +1,6 @@
 --- group.lua -- command groups: declare what is touched, then the work.
 local core = require "celer.core"
+local again = require "celer.submit.again"
 local replay = require "celer.submit.replay"
 local arguments = require "celer.kernel.arguments"
 local balance = require "celer.submit.balance"
@@ -408,9 +409,21 @@ local function divide(self, range)
   return division.resolve(self.hints, dims, SPLIT, nil, home_of(self, "cg:parallel_for", true))
 end
 
+-- A kernel written in Lua: where the group has nothing else, as it was submitted before.
+local function submit_function_kernel(self, range, kernel, ...)
+  local is_alone = self.n == 0 and not self.more and not rawget(self, "watched")
+  local hints = self.hints ~= unhinted and self.hints
+  if is_alone and again.submit(kernel, hints, range, ...) then
+    self.done = "cg:parallel_for"
+    return
+  end
+  functions.submit(self, range, kernel, ...)
+  if is_alone then again.note(kernel, hints, range, ...) end
+end
+
 local function submit_anew(self, range, kernel, ...)
   open(self, "cg:parallel_for")
-  if functions.is_kernel(kernel) then return functions.submit(self, range, kernel, ...) end
+  if functions.is_kernel(kernel) then return submit_function_kernel(self, range, kernel, ...) end
   if not kernels.is_kernel(kernel) then
     fail("cg:parallel_for: the second argument must be a kernel, not %s",
       kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
@@ -433,7 +446,7 @@ local function submit_anew(self, range, kernel, ...)
   local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
   settle(submit_kernel, self, space, made, used, values, grouped and range or nil, at)
   if looks then looks_after(looks) end
-  if not (kernel.reduces or kernel.grouped or kernel.plain or kernel.near or settings.looks) then
+  if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks) then
     replay.note(kernel, space, modes, is_access, ...)
   end
 end

@@ -1,4 +1,5 @@
 --- queue.lua -- submitting command groups, and waiting for what they did.
+local again = require "celer.submit.again"
 local core = require "celer.core"
 local buffers = require "celer.data.buffer"
 local division = require "celer.submit.hints"
@@ -97,10 +98,12 @@ function Queue:parallel_for(range, kernel, ...)
   if in_submit or getmetatable(self) ~= Queue or self.drained then
     usable(self, "q:parallel_for")
   end
-  local group = new_group(self.hints)
-  if settings.check_nan then group.watched = true end
-  group:parallel_for(range, kernel, ...)
-  close_group(group)
+  if not again.submit(kernel, self.hints, range, ...) then
+    local group = new_group(self.hints)
+    if settings.check_nan then group.watched = true end
+    group:parallel_for(range, kernel, ...)
+    close_group(group)
+  end
   if after_each then after_each() end
 end
 

@@ -7,6 +7,7 @@ local core = require "celer.core"
 local box = require "celer.box"
 local known = require "celer.mapper.known"
 local buffers = require "celer.data.buffer"
+local near = require "celer.kernel.near"
 
 local M = {}
 
@@ -30,13 +31,15 @@ local function check_of(entry)
   end
 end
 
--- Of an access; nil where its mapper is not known.
-local function describe(access, space, mode)
+-- Of an access; nil where its mapper is not known. What near<T, D> is told of edges holds for
+-- this very mapper.
+local function describe(access, param, space, mode)
   local map, buffer = access.map, access.buffer
   local entry = map and known.entry(map, space.box, buffers.whole(buffer))
   if not entry then return nil end
   return { mode = access.spelt, as = mode, handle = buffer.handle, map = map,
-    exact = known.is_exact(map), rule = entry.rule, params = entry.params,
+    edge = param.edge and near.pack(param, access),
+    exact = param.edge ~= nil or known.is_exact(map), rule = entry.rule, params = entry.params,
     variables = entry.variables, check = check_of(entry) }
 end
 
@@ -74,10 +77,11 @@ function M.note(kernel, space, modes, is_access, ...)
   local before = looked_at[kernel] or 0
   if before == PATIENCE or space.dims == 0 or not takes(kernel, is_access, ...) then return end
   looked_at[kernel] = before + 1
-  local arguments = {}
-  for i = 1, select("#", ...) do
+  local arguments, params, n = {}, kernel.params, select("#", ...)
+  for i = 1, n do
     local argument = (select(i, ...))
-    local one = is_access(argument) and describe(argument, space, modes[argument.spelt])
+    local one = is_access(argument)
+      and describe(argument, params[#params - n + i], space, modes[argument.spelt])
     if one == nil then return end
     arguments[i] = one
   end

@@ -226,6 +226,143 @@ same("nil", not ok and message:match "case%.lua:6: (.*)",
   "'flag' is nil where the kernel is submitted")
 ]])
 
+  -- Each turn is what a loop does, often enough for a road; then something is not what it was.
+  script.everywhere("looks at what is new in each of many submissions", [==[
+local n, m = 8, 8
+local function value(i) return i + 1 end
+local u = celer.buffer("double", n, { name = "u", init = value })
+local w = celer.buffer("double", n, { name = "w", init = function(i) return 10 * i end })
+local v = celer.buffer("double", n, { name = "v", init = 0 })
+local c, at, flag, list, options = 0.5, 2, true, { [0] = 1, 2, 3, 4 }, { feed = { rate = 1 } }
+local function helper(x) return x * 2 end
+local unused = celer.buffer("int", n, { name = "unused", init = 0 })
+local k = celer.kernel(function(i, u, v, dt, shift, none)
+  if i < m then
+    v[i] = u[math.min(i + shift, n - 1)] * dt + helper(c) + list[i % 4] + options.feed.rate
+      + (flag and 1000 or 0) + at
+  end
+end)
+local range, dt, shift, from = { n }, 3, 1, u
+local function wanted(i)
+  if i >= m then return -1 end
+  local j = math.min(i + shift, n - 1)
+  local x = from == u and value(j) or 10 * j
+  return x * dt + helper(c) + list[i % 4] + options.feed.rate + (flag and 1000 or 0) + at
+end
+local function holds(what, first, last)
+  for turn = 1, 4 do
+    v:fill(-1)
+    k(type(range) == "table" and not getmetatable(range) and { unpack(range) } or range, from, v,
+      dt, shift, unused)
+    local s = celer.wait(v)
+    for i = 0, n - 1 do
+      local inside = i >= (first or 0) and i < (last or n)
+      same(what .. ", turn " .. turn, s(i), inside and wanted(i) or -1)
+    end
+  end
+end
+holds "at first"
+dt = 0.25 holds "a fraction"
+dt = 7 holds "a number"
+c = 2 holds "a captured number"
+at = 2.5 holds "a captured fraction"
+flag = false holds "a flag"
+flag = true holds "the flag again"
+shift = 2 holds "what the mapper holds"
+shift = 0 holds "nothing"
+from = w holds "another buffer"
+from = u
+helper = function(x) return x * 3 end
+holds "a function"
+list[2] = 40 holds "an element of a list"
+list = { [0] = 1, 2, 3, 5 } holds "a list"
+options.feed.rate = 5 holds "a field"
+options.feed = { rate = 6 } holds "a table"
+options = { feed = { rate = 8 } } holds "a table of tables"
+local floor_of = math.min
+math.min = function(a, b) if a < b then return a end return b end
+holds "a function of math"
+math.min = floor_of
+m = 3 holds "a bound"
+m = 8 holds "the bound again"
+range = n holds "a range as a number"
+range = { 5 } holds("a shorter range", 0, 5)
+range = celer.box({ 2 }, { 6 }) holds("a box", 2, 6)
+range = { n } holds "the range again"
+local function refused(what, message, ...)
+  local ok, said = pcall(k, ...)
+  same(what, not ok and said:match(message), message:gsub("%%", ""))
+end
+refused("too few", "it was given 4 arguments", { n }, u, v, dt, shift)
+refused("too many", "it was given 6 arguments", { n }, u, v, dt, shift, unused, 3)
+refused("too many, nil", "it was given 6 arguments", { n }, u, v, dt, shift, unused, nil)
+refused("the same", "is written: give two buffers", { n }, v, v, dt, shift, unused)
+refused("no number", "is a string", { n }, u, v, "x", shift, unused)
+local short = celer.buffer("double", n - 1, { name = "short", init = 0 })
+refused("too short", "for an item of the range", { n }, short, v, dt, shift, unused)
+flag = nil
+refused("nil", "'flag' is nil", { n }, u, v, dt, shift, unused)
+flag = true
+u:free()
+refused("freed", "was freed", { n }, u, v, dt, shift, unused)
+unused:free()
+refused("freed, and not used", "was freed", { n }, w, v, dt, shift, unused)
+]==])
+
+  it("has the line of each submission", function()
+    local path = scratch.path(".lua")
+    scratch.write(path, [[
+local celer = require "celer"
+local n = 800
+local u = celer.buffer("double", n, { name = "u", init = 1 })
+local index = celer.buffer("int", n, { name = "index", init = function(i) return i end })
+local wrong = celer.buffer("int", n, { name = "index", init = function(i) return i + n end })
+local v = celer.buffer("double", n, { name = "v" })
+local gather = celer.kernel(function(i, u, index, v) v[i] = u[index[i] ] end)
+for _ = 1, 8 do gather(n, celer.access(u, celer.all), index, v) end
+celer.wait()
+gather(n, celer.access(u, celer.all), wrong, v)
+celer.wait()
+]])
+    local r = celer.run { "run", "--check-bounds", path }
+    assert.matches("%.lua:10: ", r.stderr)
+    assert.not_equal(0, r.status)
+  end)
+
+  it("is submitted the short way", function()
+    local r = script.run([[
+local functions = require "celer.kernel.from_lua.function"
+local long, was = 0, functions.arrange
+function functions.arrange(...)
+  long = long + 1
+  return was(...)
+end
+local n, dt = 16, 1
+local u = celer.buffer("double", n, { init = 1 })
+local v = celer.buffer("double", n, { init = 1 })
+local k = celer.kernel(function(i, u, v, dt) v[i] = u[math.max(i - 1, 0)] * dt end)
+local edges = celer.kernel(function(i, u, v, dt) v[i] = u[i - 1] * dt end)
+local function steps(f)
+  long = 0
+  for _ = 1, 50 do
+    f()
+    u, v, dt = v, u, dt * 0.9
+  end
+  print(long)
+end
+steps(function() k({ n }, u, v, dt) end)
+steps(function() edges({ n }, celer.periodic(u), v, dt) end)
+steps(function() edges({ n }, celer.constant(u, 3), v, dt) end)
+steps(function() q:submit(function(cg) cg:parallel_for({ n }, k, u, v, dt) end) end)
+steps(function() celer.parallel_for(n, k, celer.access(u, celer.all), v, dt) end)
+]], { devices = 1 })
+    assert.equal("", r.stderr)
+    local counts = {}
+    for count in r.stdout:gmatch "%d+" do counts[#counts + 1] = tonumber(count) end
+    assert.equal(5, #counts, r.stdout)
+    for _, count in ipairs(counts) do assert.is_true(count < 8, r.stdout) end
+  end)
+
   script.everywhere("is submitted in several ways", [==[
 local n = 12
 local a = celer.buffer("int", { n, n }, { name = "a", init = function(i, j) return i + j end })

@@ -14,10 +14,17 @@ local LONGEST = 1024 -- numbers of a table that a kernel may look up
 ---@class celer.lua_capture
 ---@field uniforms celer.node[]  numbers and booleans
 ---@field by_id table<any, celer.node>
----@field guards {get: function, value: any}[]
+---@field guards {get: function, value: any, place: celer.lua_place}[]
 ---@field tables table<table, celer.number_table>
 ---@field fail fun(message: string, ...)
 ---@field graph celer.graph
+
+---@class celer.lua_place  where a value is found again
+---@field f? function  that captured it, as its variable `number`
+---@field number? integer
+---@field table? table  an environment, or what is not looked up anew
+---@field parent? celer.lua_place  of the table whose field `key` it is
+---@field key? any
 
 ---@class celer.number_table
 ---@field name string
@@ -31,11 +38,11 @@ function M.new(graph, fail)
 end
 
 -- A number or boolean that each submission passes.
-local function uniform(self, value, path, get, id)
+local function uniform(self, value, path, get, id, at)
   local node = self.by_id[id]
   if not node then
     node = self.graph:make(type(value) == "number" and "uniform" or "flag",
-      { path = path, get = get })
+      { path = path, get = get, place = at })
     self.by_id[id] = node
     table.insert(self.uniforms, node)
   end
@@ -66,29 +73,33 @@ end
 -- math and bit are the language's own; celer has what mappers are made of.
 local fixed = { [math] = true, [bit] = true }
 
-local function guard(self, get, value) table.insert(self.guards, { get = get, value = value }) end
+local function guard(self, get, value, at)
+  table.insert(self.guards, { get = get, value = value, place = at })
+end
 
 --- The node of a value of the script. `get` gives it anew, and `id` is what it is known by.
 ---@param value any
 ---@param path string  its name, for messages
 ---@param get fun(): any
 ---@param id any
+---@param at celer.lua_place
 ---@return celer.node
-function M.value(self, value, path, get, id)
+function M.value(self, value, path, get, id, at)
   local kind = type(value)
-  if kind == "number" or kind == "boolean" then return uniform(self, value, path, get, id) end
+  if kind == "number" or kind == "boolean" then return uniform(self, value, path, get, id, at) end
   if kind == "function" then
-    guard(self, get, value)
+    guard(self, get, value, at)
     return self.graph:make("function", { value = value, path = path })
   elseif kind == "string" then
-    guard(self, get, value)
+    guard(self, get, value, at)
     return self.graph:make("string", { k = value })
   elseif fixed[value] or value == package.loaded.celer then
-    guard(self, get, value)
+    guard(self, get, value, at)
   elseif kind ~= "table" or getmetatable(value) then
     refuse(self, value, path)
   end
-  return self.graph:make("module", { value = value, path = path, get = get, id = id })
+  return self.graph:make("module", { value = value, path = path, get = get, id = id,
+    place = at })
 end
 
 -- Whole keys, their first and last; raises what else the table has.
@@ -156,7 +167,7 @@ function M.index(self, node, key)
   local k, value, get = key.k, node.value, node.get
   if value == package.loaded.celer then return member_of_celer(self, k) end
   if fixed[value] then
-    guard(self, function() return value[k] end, value[k])
+    guard(self, function() return value[k] end, value[k], { table = value, key = k })
     if type(value[k]) == "number" then return self.graph:number(value[k]) end
     return self.graph:make("function", { value = value[k], path = node.path .. "." .. tostring(k) })
   end
@@ -166,20 +177,22 @@ function M.index(self, node, key)
     if type(now) == "table" then return rawget(now, k) end
   end
   return M.value(self, rawget(value, k), path, get_member,
-    ("%s\0%s"):format(tostring(node.id or node.path), path))
+    ("%s\0%s"):format(tostring(node.id or node.path), path), { parent = node.place, key = k })
 end
 
 --- A variable that a function captured, by its number from 0.
 function M.upvalue(self, f, number)
   local name, value = debug.getupvalue(f, number + 1)
   local function get() return (select(2, debug.getupvalue(f, number + 1))) end
-  return M.value(self, value, name, get, tostring(debug.upvalueid(f, number + 1)))
+  return M.value(self, value, name, get, tostring(debug.upvalueid(f, number + 1)),
+    { f = f, number = number + 1 })
 end
 
 --- A global.
 function M.global(self, f, name)
   local env = getfenv(f)
-  return M.value(self, env[name], name, function() return env[name] end, "global " .. name)
+  return M.value(self, env[name], name, function() return env[name] end, "global " .. name,
+    { table = env, key = name })
 end
 
 return M

@@ -36,6 +36,7 @@ function LuaKernel.__capture(self, refuse) refuse(("the kernel '%s'"):format(sel
 ---@field edge? celer.edge  what lies beyond the buffer
 local Access = { __noun = "access" }
 Access.__index = Access
+M.Access = Access
 
 --- A buffer with the range mapper by which a kernel written in Lua touches it, in the place
 --- of the one that celer would derive.
@@ -229,12 +230,19 @@ local function access_for(cg, call, variant, given, space)
   return cg[use.mode](cg, value, map)
 end
 
---- Runs a kernel written in Lua in a command group: what cg:parallel_for does for it.
+---@class celer.lua_arrangement  what a submission comes to
+---@field call celer.lua_call
+---@field variant celer.lua_variant
+---@field given any[]  arguments of the kernel written in Lua
+---@field passed any[]  those of the kernel in C++: accesses of the group, and values
+
+--- What a submission of a kernel written in Lua comes to; declares its accesses.
 ---@param cg celer.command_group
 ---@param range any
 ---@param self celer.lua_kernel
 ---@param ... any
-function M.submit(cg, range, self, ...)
+---@return celer.lua_arrangement
+function M.arrange(cg, range, self, ...)
   if nd_range.is_nd_range(range) then
     fail("cg:parallel_for: kernel %s is written in Lua, and such kernels have no groups: give it a "
       .. "range such as { n }, or write it in C++", self.name)
@@ -253,7 +261,17 @@ function M.submit(cg, range, self, ...)
         value = given[parameter.array] }, space)
     end
   end
-  cg:parallel_for(range, variant.kernel, unpack(passed, 1, #variant.order))
+  return { call = call, variant = variant, given = given, passed = passed }
+end
+
+--- Runs a kernel written in Lua in a command group: what cg:parallel_for does for it.
+---@param cg celer.command_group
+---@param range any
+---@param self celer.lua_kernel
+---@param ... any
+function M.submit(cg, range, self, ...)
+  local made = M.arrange(cg, range, self, ...)
+  cg:parallel_for(range, made.variant.kernel, unpack(made.passed, 1, #made.variant.order))
 end
 
 --- Submits the kernel to the script's queue.

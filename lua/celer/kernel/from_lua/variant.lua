@@ -253,7 +253,10 @@ local function same_numbers(self, call)
   return true
 end
 
-local function same_list(list)
+--- Whether a list of numbers that was captured is what it was.
+---@param list celer.number_table
+---@return boolean
+function M.same_list(list)
   local now = list.get()
   local values = captured.numbers(now, list.first, list.first + #list.values - 1)
   if not values then return false end
@@ -274,7 +277,7 @@ function M.fits(self, call)
     if not rawequal(guard.get(), guard.value) then return false end
   end
   for _, list in ipairs(self.captured.table_list) do
-    if not same_list(list) then return false end
+    if not M.same_list(list) then return false end
   end
   return true
 end

@@ -1,0 +1,285 @@
+--- again.lua -- kernels written in Lua that are submitted again.
+---
+--- To submit such a kernel celer looks at all that it was compiled for, and at the boxes that it
+--- touches. A *road* is a function, made for one such submission, that compares the little on
+--- which this depends: the range, kinds of arguments, captured functions and tables, and of
+--- numbers whether they are whole, and such. Numbers themselves are passed. Then the group that
+--- it came to is submitted as a prepared one (core_prepared.c), which compares the buffers'
+--- shapes. Whatever differs goes the long way.
+local balance = require "celer.submit.balance"
+local box = require "celer.box"
+local buffers = require "celer.data.buffer"
+local core = require "celer.core"
+local functions = require "celer.kernel.from_lua.function"
+local kinds = require "celer.kernel.from_lua.kinds"
+local place = require "celer.place"
+local settings = require "celer.settings"
+local structs = require "celer.structs"
+local variants = require "celer.kernel.from_lua.variant"
+
+local M = {}
+
+local PATIENCE = 2 -- submissions of a kernel before there is a road
+local TRIES = 32 -- roads that are made for one kernel, in all
+local MOST = 6 -- that are kept
+local MOST_PLACES = 40 -- captured variables; LuaJIT has 60 for a function
+local NOT = require("ffi").C.CEL_PREPARED_NOT
+local DONE = require("ffi").C.CEL_PREPARED_DONE
+local is_kernel = functions.is_kernel
+
+---@class celer.roads  of a kernel
+---@field list {call: function, made: userdata}[]  the newest first
+---@field count integer  submissions that went the long way
+---@field tries integer
+---@field hints any  and weights: those for which they hold
+---@field weights any
+
+-- ---- the text of a road --------------------------------------------------------------------
+
+---@class celer.road_text
+---@field kept any[]
+---@field places table<string, integer>  variables that are found again, by what they are
+---@field variables celer.lua_place[]
+local Text = {}
+Text.__index = Text
+
+function Text:add(line, ...) self[#self + 1] = line:format(...) end
+
+function Text:keep(value)
+  self.kept[#self.kept + 1] = value
+  return ("kept[%d]"):format(#self.kept)
+end
+
+-- How a value that was captured is read.
+function Text:place(at)
+  if at.parent then return ("member(%s, %s)"):format(self:place(at.parent), self:keep(at.key)) end
+  if at.table then return ("%s[%s]"):format(self:keep(at.table), self:keep(at.key)) end
+  local id = tostring(debug.upvalueid(at.f, at.number))
+  if not self.places[id] then
+    self.variables[#self.variables + 1] = at
+    self.places[id] = #self.variables
+  end
+  return "variable_" .. self.places[id]
+end
+
+function Text:leave_if(condition, ...)
+  self:add("if " .. condition .. " then return NOT end", ...)
+end
+
+local function number(x) return ("%.17g"):format(x) end
+
+-- The range: a number, a list, or a box.
+function Text:range(range)
+  if type(range) == "number" then return self:leave_if("range ~= %s", number(range)) end
+  if not box.is_box(range) then
+    self:leave_if("type(range) ~= 'table' or getmetatable(range)")
+    for d, n in ipairs(range) do self:leave_if("range[%d] ~= %s", d, number(n)) end
+    return self:leave_if("next(range, %d) ~= nil", #range)
+  end
+  self:leave_if("not is_box(range) or range.dims ~= %d", range.dims)
+  for d = 0, range.dims - 1 do
+    self:leave_if("range.min[%d] ~= %s or range.max[%d] ~= %s", d, number(range.min[d]), d,
+      number(range.max[d]))
+  end
+end
+
+-- An argument that is a buffer, perhaps with a mapper: leaves it in `buffer_k`.
+function Text:buffer(k, argument, given, is_used)
+  local name = "argument_" .. k
+  if getmetatable(given) == functions.Access then
+    self:leave_if("getmetatable(%s) ~= Access or %s.map ~= %s", name, name,
+      given.map and self:keep(given.map) or "nil")
+    if not given.map then
+      self:leave_if("%s.edge.kind ~= %q or %s.edge.value ~= %s", name, given.edge.kind, name,
+        given.edge.value ~= nil and self:keep(given.edge.value) or "nil")
+    end
+    name = name .. ".buffer"
+  end
+  self:add("local buffer_%d = %s", k, name)
+  self:leave_if("getmetatable(buffer_%d) ~= Buffer or buffer_%d.type ~= %s", k, k,
+    self:keep(argument.type))
+  if is_used then return end -- else the core compares its shape
+  self:leave_if("buffer_%d.freed or buffer_%d.dims ~= %d", k, k, argument.dims)
+  for d = 0, argument.dims - 1 do
+    self:leave_if("buffer_%d.size[%d] ~= %s", k, d, number(argument.extents[d]))
+  end
+end
+
+function Text:arguments(made)
+  local arguments, is_used = made.call.arguments, {}
+  for _, parameter in ipairs(made.variant.order) do
+    if parameter.array then is_used[parameter.array] = true end
+  end
+  for k, argument in ipairs(arguments) do
+    if argument.buffer then self:buffer(k, argument, made.given[k], is_used[k]) end
+  end
+  for k, one in ipairs(arguments) do
+    for j = k + 1, one.buffer and #arguments or 0 do
+      local other = arguments[j]
+      if other.buffer and other.buffer ~= one.buffer then
+        self:leave_if("buffer_%d == buffer_%d", k, j)
+      end
+    end
+  end
+end
+
+-- Which captured whole numbers the mappers of a variant hold.
+local function held(variant)
+  local out = {}
+  for _, mapper in pairs(variant.mappers or {}) do
+    for _, node in ipairs(mapper.nodes) do out[node] = true end
+  end
+  return out
+end
+
+-- A number or boolean: leaves it in `value_k`. Whether another number may be passed.
+function Text:uniform(k, node, made, is_held)
+  local now = variants.value(node, made.call)
+  if node.extent then return false end -- of a shape that is compared
+  self:add("local value_%d = %s", k, node.argument and "argument_" .. node.argument
+    or self:place(node.place))
+  if type(now) == "boolean" or is_held then
+    self:leave_if("value_%d ~= %s", k, type(now) == "boolean" and tostring(now) or number(now))
+    return false
+  end
+  self:leave_if("type(value_%d) ~= 'number'", k)
+  if node.class then self:leave_if("class_of(value_%d) ~= %q", k, node.class) end
+  for _, assumed in ipairs(made.variant.assumed) do
+    if assumed.node == node then
+      self:leave_if("%s(value_%d >= %s)", assumed.yes and "not " or "", k,
+        number(made.call.most[assumed.dim]))
+    end
+  end
+  return true
+end
+
+-- What a variant captured. Gives which numbers may be others, by their nodes.
+function Text:captured(made)
+  local captured, changes, is_held = made.variant.captured, {}, held(made.variant)
+  for k, node in ipairs(captured.uniforms) do
+    changes[node] = self:uniform(k, node, made, is_held[node]) and ("value_" .. k) or nil
+  end
+  for _, one in ipairs(captured.guards) do
+    self:leave_if("not rawequal(%s, %s)", self:place(one.place), self:keep(one.value))
+  end
+  for _, list in ipairs(captured.table_list) do
+    self:leave_if("not same_list(%s)", self:keep(list))
+  end
+  return changes
+end
+
+-- Puts buffers and numbers where the core looks; gives which numbers these are.
+function Text:fill(order, changes)
+  local buffer, value, values = 0, 0, {}
+  for _, parameter in ipairs(order) do
+    if parameter.array then
+      self:add("given.buffer[%d] = buffer_%d.handle", buffer, parameter.array)
+      buffer = buffer + 1
+    else
+      local name = changes[parameter.uniform]
+      if name then self:add("given.value[%d] = %s", value, name) end
+      value = value + 1
+      values[value] = name and 1 or 0
+    end
+  end
+  return values
+end
+
+local HEAD = [[
+local made, given, kept, submit, NOT, Buffer, Access, is_box, class_of, same_list, member = ...
+local getmetatable, next, rawequal, select, type = getmetatable, next, rawequal, select, type
+]]
+
+-- A field of a table, or nothing.
+local function member(t, key)
+  if type(t) == "table" then return rawget(t, key) end
+end
+
+function Text:load(made, n)
+  local names, variables = { "range" }, {}
+  for k = 1, n do names[k + 1] = "argument_" .. k end
+  for i = 1, #self.variables do variables[i] = "variable_" .. i end
+  local text = ("%s%sreturn function(%s, ...)\nif select('#', ...) > 0 then return NOT end\n%s\n"
+    .. "return submit(made)\nend"):format(HEAD,
+    #variables > 0 and "local " .. table.concat(variables, ", ") .. "\n" or "",
+    table.concat(names, ", "), table.concat(self, "\n"))
+  local call = assert(loadstring(text, "=celer/submit/again.lua"))(made, structs.prepared(made),
+    self.kept, core.submit_again, NOT, buffers.Buffer, functions.Access, box.is_box,
+    kinds.class_of, variants.same_list, member)
+  for i = 1, 255 do
+    local name = debug.getupvalue(call, i)
+    if not name then return call end
+    local at = self.variables[tonumber(name:match "^variable_(%d+)$")]
+    if at then debug.upvaluejoin(call, i, at.f, at.number) end
+  end
+end
+
+-- ---- roads -----------------------------------------------------------------------------------
+
+-- A road for a submission like this one; false where there can be none.
+local function make(kernel, hints, range, ...)
+  local groups = require "celer.submit.group"
+  local group = groups.new(hints)
+  local made = functions.arrange(group, range, kernel, ...)
+  local text = setmetatable({ kept = {}, places = {}, variables = {} }, Text)
+  text:range(range)
+  text:arguments(made)
+  local values = text:fill(made.variant.order, text:captured(made))
+  if #text.variables > MOST_PLACES then return false end
+  local file, line = place.user()
+  group.prepared = { values = values, file = file, line = line }
+  local prepared = groups.prepare(group, range, made.variant.kernel, unpack(made.passed, 1,
+    #made.variant.order))
+  if not prepared then return prepared end
+  return { call = text:load(prepared, select("#", ...)), made = prepared }
+end
+
+--- Submits a kernel in a group that has nothing else, by what it came to before; false where it
+--- has to go the long way.
+---@param kernel any
+---@param hints table|false  of the group or its queue
+---@param range any
+---@param ... any
+---@return boolean
+function M.submit(kernel, hints, range, ...)
+  local roads = is_kernel(kernel) and kernel.roads
+  if not roads or settings.looks or roads.hints ~= hints or roads.weights ~= balance.weights then
+    return false
+  end
+  local list = roads.list
+  for i = 1, #list do
+    local road = list[i]
+    local came_to = road.call(range, ...)
+    if came_to == DONE then return true end
+    if came_to ~= NOT then
+      place.check(core.finish_prepared(road.made, came_to))
+      return true
+    end
+  end
+  return false
+end
+
+--- Takes note of a submission that went the long way.
+---@param kernel celer.lua_kernel
+---@param hints table|false  of the group
+---@param range any
+---@param ... any
+function M.note(kernel, hints, range, ...)
+  local roads = kernel.roads
+  if not roads or roads.hints ~= hints or roads.weights ~= balance.weights then
+    roads = { list = {}, count = 0, tries = 0, hints = hints, weights = balance.weights }
+    kernel.roads = roads
+  end
+  roads.count = roads.count + 1
+  if roads.count < PATIENCE or roads.tries == TRIES or settings.looks then return end
+  roads.tries = roads.tries + 1
+  local road = make(kernel, hints, range, ...)
+  if road then
+    table.insert(roads.list, 1, road)
+    roads.list[MOST + 1] = nil
+  elseif road == false then
+    roads.tries = TRIES
+  end
+end
+
+return M
