@@ -62,8 +62,18 @@ template <class T> CELER_FN T unknown(T x) {
   return x;
 }
 
-template <class T> CELER_FN T square(T x) {
-  return x * x;
+// x ^ y: small whole exponents are products and 0.5 is a root, as the library's
+// function differs from one platform to another in the last bit. Of -0 and
+// -INFINITY that has no sign.
+template <class T> CELER_FN T pow(T x, T y) {
+  if (y == 2) return x * x;
+  if (y == 1) return x;
+  if (y == 3) return x * x * x;
+  if (y == 4) return (x * x) * (x * x);
+  if (y == -1) return 1 / x;
+  if (y == -2) return 1 / (x * x);
+  if (y == T(0.5)) return x == -INFINITY ? T(INFINITY) : T(sqrt(x + T(0)));
+  return ::pow(unknown(x), unknown(y));
 }
 
 // Of bit: numbers modulo 2^32, with a sign.

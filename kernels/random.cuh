@@ -28,6 +28,20 @@ CELER_FN random_block encipher(random_block c, uint32_t key0, uint32_t key1) {
   return c;
 }
 
+// Number `draw` of a stream of doubles in [0, 1), in steps of 2^-53. Two words
+// of a philox each: see uniform_double. Mirrored in lua/celer/run/philox.lua.
+CELER_FN double philox_at(uint64_t seed, uint64_t item, uint64_t step = 0,
+                          uint64_t draw = 0) {
+  const random_block b =
+      encipher({{uint32_t(draw >> 1), uint32_t(step), uint32_t(item),
+                 uint32_t(item >> 32)}},
+               uint32_t(seed), uint32_t(seed >> 32));
+  const bool odd = (draw & 1) != 0;
+  const uint32_t high = (odd ? b.word[2] : b.word[0]) >> 5,
+                 low = (odd ? b.word[3] : b.word[1]) >> 6;
+  return (double(high) * 67108864 + low) * 1.1102230246251565e-16;
+}
+
 } // namespace celer
 
 // A stream of 2^34 numbers of 32 bits.
@@ -57,6 +71,11 @@ public:
   // In [0, 1), in steps of 2^-24.
   CELER_FN float uniform() {
     return float(bits() >> 8) * 5.9604644775390625e-8f;
+  }
+  // The same in steps of 2^-53: two of its numbers.
+  CELER_FN double uniform_double() {
+    const uint32_t high = bits() >> 5, low = bits() >> 6;
+    return (double(high) * 67108864 + low) * 1.1102230246251565e-16;
   }
   // Of mean 0 and variance 1.
   CELER_FN float normal() {

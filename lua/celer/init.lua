@@ -55,6 +55,7 @@ local names = {
   collective = { "submit.collective", "collective", true },
   capture = { "data.snapshot", "capture", true },
   random = { "run.random", "random", true },
+  philox = { "run.philox", "uniform" },
   time = { "run.time", "time" },
   ranks = { "run.ranks", "ranks" },
   seed = { "run.random", "seed", true },

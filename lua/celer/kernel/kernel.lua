@@ -269,7 +269,7 @@ local function declarations(text, operators)
     out[#out + 1] = core.embedded "kernels/atomic.cuh"
   end
   if text:find "lua::" then out[#out + 1] = core.embedded "kernels/lua.cuh" end
-  if text:find "%f[%w_]philox%f[^%w_]" then
+  if text:find "%f[%w_]philox%f[^%w_]" or text:find "celer::philox_at" then
     out[#out + 1] = core.embedded "kernels/random.cuh"
   end
   for _, type_ in ipairs(types.structs_for(text)) do

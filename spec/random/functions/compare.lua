@@ -204,11 +204,29 @@ local function flush(cases)
   for _, case in ipairs(cases) do run(case, kernels["f" .. case.number]) end
 end
 
+-- Powers as kernels have them, and as they are computed there.
+local powers = [[
+local function power2(x) return x ^ 2 end
+local function power3(x) return x ^ 3 end
+local function power4(x) return x ^ 4 end
+local function power_half(x) return x ^ 0.5 end
+local function power_1(x) return x ^ -1 end
+local function power_2(x) return x ^ -2 end
+]]
+local products = [[
+local function power2(x) return x * x end
+local function power3(x) return x * x * x end
+local function power4(x) return (x * x) * (x * x) end
+local function power_half(x) return x == -math.huge and math.huge or math.sqrt(x + 0) end
+local function power_1(x) return 1 / x end
+local function power_2(x) return 1 / (x * x) end
+]]
+
 -- A function of its text, with what it captures.
-local function load_function(text, number)
-  local chunk = assert(loadstring(("local n, k, q, helper, t, flag, p = ...\n"
-    .. "return function(i, u, w, e, v, o, c)\n%s\nend"):format(text), "=f" .. number))
-  return chunk(n, k, q, helper, t, flag, p)
+local function load_function(text, number, with)
+  local chunk = assert(loadstring(("local n, k, q, helper, t, flag, p, celer = ...\n%s"
+    .. "return function(i, u, w, e, v, o, c)\n%s\nend"):format(with, text), "=f" .. number))
+  return chunk(n, k, q, helper, t, flag, p, celer)
 end
 
 local function translate(case, f, call)
@@ -225,8 +243,8 @@ local cases = {}
 for number = 1, count do
   local case = { number = number, text = make.body() }
   edge = beyond[number % #beyond + 1]
-  local f = load_function(case.text, number)
-  case.wanted = interpret(f)
+  local f = load_function(case.text, number, powers)
+  case.wanted = interpret(load_function(case.text, number, products))
   case.call = call_of(sample, sample_of_whole)
   case.variant = case.wanted and translate(case, f, case.call)
   if case.variant and case.wanted.message then

@@ -3,7 +3,8 @@
 --- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read, e
 --- of doubles, which is read beyond its edges, v of doubles and o of integers, which are written
 --- at i, and a number c. Captured: n, k (a
---- fraction), q (2), a list t of four numbers, a boolean flag and a function helper.
+--- fraction), q (2), a list t of four numbers, a boolean flag, a function helper, and functions
+--- power2 and so on, which are x ^ 2: kernels have products there.
 local M = {}
 
 local random = math.random
@@ -88,7 +89,12 @@ local numbers = {
   end,
   operator { "+", "-", "*" }, operator { "+", "-", "*" }, operator { "/" }, operator { "%" },
   function(self, d)
-    return ("(%s ^ %s)"):format(self:number(d), pick { "2", "3", "0.5", "-1", "0" })
+    return ("power%s(%s)"):format(pick { "2", "3", "4", "_half", "_1", "_2" }, self:number(d))
+  end,
+  function(self, d) return ("(%s ^ 0)"):format(self:number(d)) end,
+  function(self)
+    return ("celer.philox(%s, %s, %s, %s)"):format(pick { "7", "n", "i" }, self:whole(1),
+      self:whole(1), pick { "0", "1", "2", "i" })
   end,
   function(self, d) return ("(-(%s))"):format(self:number(d)) end,
   function(self, d)

@@ -434,6 +434,64 @@ gather(n, celer.access(x, celer.all), index, y)
 same("a queue anew", y(11), 0)
 ]==])
 
+  script.everywhere("has the random numbers of the script and of kernels in C++", [==[
+local n, seed, draw = 40, 2 ^ 40 + 3, celer.philox
+local v, w = celer.buffer("double", { n, 4 }), celer.buffer("double", { n, 4 })
+celer.kernel(function(i, v, step)
+  for k = 0, 3 do v[i][k] = celer.philox(seed, i - 5, step, k) + draw(7, 1) end
+end)(n, v, 9)
+local cpp = celer.kernel [[
+  kernel void cpp(item<1> it, out<double, 2> w, double with) {
+    philox random((1ULL << 40) + 3, it[0] - 5, 9);
+    for (int k = 0; k < 4; ++k) w(it[0], k) = random.uniform_double() + with;
+  }
+]]
+local function rows(chunk) return celer.box({ chunk.min[0], 0 }, { chunk.max[0], 4 }) end
+q:submit(function(cg) cg:parallel_for(n, cpp, cg:discard_write(w, rows), celer.philox(7, 1)) end)
+local a, b = celer.wait(v, w)
+for i = 0, n - 1 do
+  for k = 0, 3 do
+    local wanted = celer.philox(seed, i - 5, 9, k) + celer.philox(7, 1)
+    same("in Lua", a(i, k), wanted)
+    same("in C++", b(i, k), wanted)
+  end
+end
+q:submit(function(cg)
+  cg:host_task(celer.once, function(_, wanted) same("in a host task", celer.philox(7, 1), wanted) end,
+    celer.philox(7, 1))
+end)
+]==])
+
+  script.everywhere("has small powers as products, and the root as the root", [==[
+local n = 64
+local u = celer.buffer("double", n, { init = function(i)
+  local odd = { 0, -1 / (1 / 0), 1, -1, 2, -3, 1e200, -1e-200, 1 / 0, -1 / 0, 0 / 0 }
+  return odd[i] or math.sin(i) * 10 ^ (i % 9)
+end })
+local v = celer.buffer("double", { n, 8 })
+local two, half = 2, 0.5
+celer.kernel(function(i, u, v)
+  local x = u[i]
+  v[i][0], v[i][1], v[i][2], v[i][3] = x ^ 2, x ^ 3, x ^ 4, x ^ -1
+  v[i][4], v[i][5], v[i][6], v[i][7] = x ^ -2, x ^ 0.5, math.pow(x, two), x ^ half
+end)(n, u, v)
+local s, x_of = celer.wait(v, u)
+for i = 0, n - 1 do
+  local x = x_of(i)
+  local root = x == -math.huge and math.huge or math.sqrt(x + 0)
+  for k, wanted in pairs { [0] = x * x, x * x * x, (x * x) * (x * x), 1 / x, 1 / (x * x), root, x * x,
+    root } do
+    local got = s(i, k)
+    if wanted == wanted then
+      same("power " .. k .. " of " .. x, got, wanted)
+      same("its sign", 1 / got, 1 / wanted)
+    else
+      same("power of what is none", got ~= got, true)
+    end
+  end
+end
+]==])
+
   script.everywhere("reads beyond edges what they say", [==[
 local n, m = 9, 7
 local function value(i, j) return i * 100 + (j or 0) + 1 end
@@ -568,8 +626,10 @@ celer.wait()
     { "i, v", "v[i] = again(i)", "v", "'again' calls itself", 8 },
     { "i, v", "for k in pairs(list) do v[i] = k end", "v", "pairs cannot be called in a kernel" },
     { "i, v", "print(i) v[i] = 1", "v", "print cannot be called in a kernel: " },
-    { "i, v", "v[i] = math.random()", "v", "math.random cannot be called.*philox" },
+    { "i, v", "v[i] = math.random()", "v", "math.random cannot be called.*celer.philox" },
     { "i, v", "v[i] = celer.random()", "v", "celer.random belongs to the script" },
+    { "i, v", "v[i] = celer.philox(0.5, i)", "v", "the seed of celer.philox may be a fraction" },
+    { "i, v", "v[i] = celer.philox(1)", "v", "celer.philox takes 2 arguments, got 1" },
     { "i, v", "v[i] = #v", "v", "cannot take a length by '#'" },
     { "i, v", "v[i] = object[3]", "v", "captures 'object', a table" },
     { "i, v", "v[i] = nothing", "v", "'nothing' is nil where the kernel is submitted" },

@@ -30,6 +30,8 @@ add(math, "math.", "min max", nil, 1, true)
 add(bit, "bit.", "band bor bxor", "bits", 1, true)
 add(bit, "bit.", "lshift rshift arshift", "bits", 2)
 add(bit, "bit.", "bnot tobit", "bits", 1)
+known[require("celer.run.philox").uniform] = { op = "philox", least = 2, most = 4,
+  name = "philox", path = "celer.philox" }
 
 local library_names = {}
 for prefix, library in pairs { ["math."] = math, ["bit."] = bit } do
@@ -43,7 +45,7 @@ local counting = "count, as in for k = 0, n - 1 do"
 local instead = {
   pairs = counting, ipairs = counting, next = counting,
   print = "see its values in a buffer; a kernel in C++ has printf",
-  ["math.random"] = "for random numbers write the kernel in C++, which has philox",
+  ["math.random"] = "for random numbers write celer.philox(seed, i, step)",
   ["math.deg"] = "write x * 180 / math.pi", ["math.rad"] = "write x * math.pi / 180",
   ["math.modf"] = "write math.floor(x) and x - math.floor(x)",
 }

@@ -4,7 +4,7 @@
 --- compiles nothing. What else a kernel captures is part of its code: `guards` are looked
 --- at before each use.
 local bit = require "bit"
-local mapper = require "celer.mapper.builtin"
+local philox = require "celer.run.philox"
 local words = require "celer.words"
 
 local M = {}
@@ -147,15 +147,16 @@ local function look_up(self, node, key)
   return self.graph:add("lookup", { list = known, args = { key } })
 end
 
-local stands_for = { floor = math.floor, ceil = math.ceil, min = math.min, max = math.max }
+local stands_for = { floor = math.floor, ceil = math.ceil, min = math.min, max = math.max,
+  philox = philox.uniform }
 
 local function member_of_celer(self, key)
-  if mapper[key] and stands_for[key] then
+  if stands_for[key] then
     return self.graph:make("function", { value = stands_for[key], path = "celer." .. key })
   end
-  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, floor and ceil, and "
-    .. "what is in math and bit%s", tostring(key), (key == "random" or key == "seed")
-    and "; for random numbers write it in C++, which has philox" or "")
+  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, floor, ceil and "
+    .. "philox, and what is in math and bit%s", tostring(key), (key == "random" or key == "seed")
+    and "; for random numbers write celer.philox(seed, i, step)" or "")
 end
 
 --- table[key], of the script.

@@ -163,14 +163,24 @@ function write.mod(self, node, args, type_)
   return in_type == type_ and text or ("(%s)%s"):format(type_, text)
 end
 
+-- What the compiler computes of constants may have another last bit: it gets no constant but an
+-- exponent that it makes a product of.
 function write.pow(self, _, args, type_)
-  local base, exponent = self:as(args[1], type_), args[2]
-  if exponent.op == "number" and exponent.k == 2 then
-    return ("lua::square<%s>(%s)"):format(type_, base)
+  return ("lua::pow<%s>(%s, %s)"):format(type_, self:as(args[1], type_), self:as(args[2], type_))
+end
+
+local philox_arguments = { "seed", "item", "step", "draw" }
+
+function write.philox(self, node, args)
+  local list = {}
+  for k, arg in ipairs(args) do
+    if not whole.is_whole(arg) then
+      self.fail(node, "the %s of celer.philox may be a fraction: write math.floor(x)",
+        philox_arguments[k])
+    end
+    list[k] = self:as(arg, "long long")
   end
-  -- A compiler makes a quotient of x ^ -1, which the library does not.
-  return ("%s(%s, lua::unknown<%s>(%s))"):format(type_ == "float" and "powf" or "pow", base, type_,
-    self:as(exponent, type_))
+  return ("celer::philox_at(%s)"):format(table.concat(list, ", "))
 end
 
 for _, op in ipairs { "min", "max" } do

@@ -188,6 +188,8 @@ end
 local function boolean(node) set(node, "bool") end
 step.lt, step.le, step.eq, step["not"], step.in_loop = boolean, boolean, boolean, boolean, boolean
 
+function step.philox(node) set(node, "double") end
+
 function step.load(node, context)
   local element = element_of(node, context)
   set(node, element.kind, element.low, element.high)
@@ -255,7 +257,8 @@ end
 -- ---- checks -------------------------------------------------------------------------------
 
 local counts = {}
-for op in ([[add sub mul div mod pow neg abs min max floor ceil call bits lt le in_loop lookup]])
+for op in ([[add sub mul div mod pow neg abs min max floor ceil call bits philox lt le in_loop
+    lookup]])
   :gmatch "%S+" do counts[op] = true end
 
 local phrases = { ["nil"] = "what may be nil", bool = "a boolean", struct = "a struct",
@@ -274,7 +277,7 @@ end
 -- Operations whose result is -0 where an operand is, and what else is to be told from it.
 local passes_zero = { add = true, sub = true, mul = true, neg = true, min = true, max = true,
   phi = true, floor = true, ceil = true }
-local hides_zero = { lt = true, le = true, eq = true, in_loop = true, bits = true, abs = true,
+local hides_zero = { lt = true, le = true, eq = true, in_loop = true, bits = true, philox = true, abs = true,
   lookup = true, mod = true }
 
 local function shows(node)

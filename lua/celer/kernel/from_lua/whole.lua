@@ -46,6 +46,8 @@ look.bits = function(node)
   for _, arg in ipairs(node.args) do want(arg) end
 end
 
+look.philox = look.bits
+
 function look.mod(node)
   if counts_items(node.args[1], 0) then want(node) end
 end
