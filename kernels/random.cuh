@@ -32,10 +32,9 @@ CELER_FN random_block encipher(random_block c, uint32_t key0, uint32_t key1) {
 // of a philox each: see uniform_double. Mirrored in lua/celer/run/philox.lua.
 CELER_FN double philox_at(uint64_t seed, uint64_t item, uint64_t step = 0,
                           uint64_t draw = 0) {
-  const random_block b =
-      encipher({{uint32_t(draw >> 1), uint32_t(step), uint32_t(item),
-                 uint32_t(item >> 32)}},
-               uint32_t(seed), uint32_t(seed >> 32));
+  const random_block b = encipher({{uint32_t(draw >> 1), uint32_t(step),
+                                    uint32_t(item), uint32_t(item >> 32)}},
+                                  uint32_t(seed), uint32_t(seed >> 32));
   const bool odd = (draw & 1) != 0;
   const uint32_t high = (odd ? b.word[2] : b.word[0]) >> 5,
                  low = (odd ? b.word[3] : b.word[1]) >> 6;

@@ -309,10 +309,8 @@ local function count_fetch(self)
     self.name), file, line)
 end
 
---- An element, as of now: a fence of one element.
----@param ... integer  its coordinates
----@return any
-function Buffer:__call(...)
+-- An element, as of now: a fence of one element.
+local function fetch(self, ...)
   local at, hi = { ... }, {}
   M.check(self, "buffer(...)")
   require("celer.submit.queue").check_outside(("%s(...)"):format(self.name))
@@ -332,21 +330,48 @@ function Buffer:__call(...)
   return require("celer.submit.queue").new():fence(self, part):get()(...)
 end
 
+--- An element, as of now: a fence of one element. Also b[i][j].
+---@param ... integer  its coordinates
+---@return any
+function Buffer:__call(...) return fetch(self, ...) end
+
+-- b[i] of a buffer of several dimensions.
+---@class celer.buffer_row
+---@field buffer celer.buffer
+---@field at integer[]
+local Row = { __noun = "part of a buffer" }
+
+-- The element at these coordinates, or what has one more.
+local function at_index(buffer, at)
+  if #at == buffer.dims then return fetch(buffer, unpack(at)) end
+  return setmetatable({ buffer = buffer, at = at }, Row)
+end
+
+function Row:__index(key)
+  local at = { unpack(rawget(self, "at")) }
+  at[#at + 1] = key
+  return at_index(rawget(self, "buffer"), at)
+end
+
+local function refuse_to_write(buffer)
+  fail("the contents of buffer %s are not here: a task writes them through an access, "
+    .. "and buffer:fill all of them", rawget(buffer, "name"))
+end
+
+function Row:__newindex() refuse_to_write(rawget(self, "buffer")) end
+
 function Buffer:__pairs() not_here(self.name) end
 
 -- Elements are no fields: they would be nil, or set here and nowhere else.
 function Buffer:__index(key)
   if key == "shape" then return rawget(self, "extents") end
-  local method = Buffer[key]
-  if method == nil and type(key) == "number" then not_here(rawget(self, "name")) end
-  return method
+  if type(key) ~= "number" then return Buffer[key] end
+  if self.dims == 0 then not_here(self.name) end
+  return at_index(self, { key })
 end
 
 function Buffer:__newindex(key, value)
-  if type(key) == "number" then
-    fail("the contents of buffer %s are not here: a task writes them through an access, "
-      .. "and buffer:fill all of them", rawget(self, "name"))
-  end
+  if type(key) == "number" then refuse_to_write(self) end
   rawset(self, key, value)
 end
 

@@ -6,6 +6,7 @@
 --- numbers whether they are whole, and such. Numbers themselves are passed. Then the group that
 --- it came to is submitted as a prepared one (core_prepared.c), which compares the buffers'
 --- shapes. Whatever differs goes the long way.
+local ffi = require "ffi"
 local balance = require "celer.submit.balance"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
@@ -23,8 +24,7 @@ local PATIENCE = 2 -- submissions of a kernel before there is a road
 local TRIES = 32 -- roads that are made for one kernel, in all
 local MOST = 6 -- that are kept
 local MOST_PLACES = 40 -- captured variables; LuaJIT has 60 for a function
-local NOT = require("ffi").C.CEL_PREPARED_NOT
-local DONE = require("ffi").C.CEL_PREPARED_DONE
+local NOT, DONE = ffi.C.CEL_PREPARED_NOT, ffi.C.CEL_PREPARED_DONE
 local is_kernel = functions.is_kernel
 
 ---@class celer.roads  of a kernel
@@ -195,7 +195,7 @@ local function member(t, key)
   if type(t) == "table" then return rawget(t, key) end
 end
 
-function Text:load(made, n)
+function Text:load(made, n, submit)
   local names, variables = { "range" }, {}
   for k = 1, n do names[k + 1] = "argument_" .. k end
   for i = 1, #self.variables do variables[i] = "variable_" .. i end
@@ -204,7 +204,7 @@ function Text:load(made, n)
     #variables > 0 and "local " .. table.concat(variables, ", ") .. "\n" or "",
     table.concat(names, ", "), table.concat(self, "\n"))
   local call = assert(loadstring(text, "=celer/submit/again.lua"))(made, structs.prepared(made),
-    self.kept, core.submit_again, NOT, buffers.Buffer, functions.Access, box.is_box,
+    self.kept, submit, NOT, buffers.Buffer, functions.Access, box.is_box,
     kinds.class_of, variants.same_list, member)
   for i = 1, 255 do
     local name = debug.getupvalue(call, i)
@@ -216,22 +216,30 @@ end
 
 -- ---- roads -----------------------------------------------------------------------------------
 
--- A road for a submission like this one; false where there can be none.
-local function make(kernel, hints, range, ...)
+--- A road for a submission like this one; nil where there is none, and false where there can be
+--- none. It takes the range and what the kernel is given, buffers in the place of accesses.
+---@param kernel celer.lua_kernel
+---@param group celer.command_group  without work
+---@param at? {file: string, line: integer}  of the submission; nil: the user's line of now
+---@param range any
+---@param ... any
+---@return {call: function, made: userdata}|false|nil
+function M.road(kernel, group, at, range, ...)
   local groups = require "celer.submit.group"
-  local group = groups.new(hints)
   local made = functions.arrange(group, range, kernel, ...)
   local text = setmetatable({ kept = {}, places = {}, variables = {} }, Text)
   text:range(range)
   text:arguments(made)
   local values = text:fill(made.variant.order, text:captured(made))
   if #text.variables > MOST_PLACES then return false end
-  local file, line = place.user()
-  group.prepared = { values = values, file = file, line = line }
+  local here = at or {}
+  if not at then here.file, here.line = place.user() end
+  group.prepared = { values = values, file = here.file, line = here.line }
   local prepared = groups.prepare(group, range, made.variant.kernel, unpack(made.passed, 1,
     #made.variant.order))
   if not prepared then return prepared end
-  return { call = text:load(prepared, select("#", ...)), made = prepared }
+  local submit = at and ffi.C.cel_prepared_submit or core.submit_again
+  return { call = text:load(prepared, select("#", ...), submit), made = prepared }
 end
 
 --- Submits a kernel in a group that has nothing else, by what it came to before; false where it
@@ -273,7 +281,7 @@ function M.note(kernel, hints, range, ...)
   roads.count = roads.count + 1
   if roads.count < PATIENCE or roads.tries == TRIES or settings.looks then return end
   roads.tries = roads.tries + 1
-  local road = make(kernel, hints, range, ...)
+  local road = M.road(kernel, require("celer.submit.group").new(hints), nil, range, ...)
   if road then
     table.insert(roads.list, 1, road)
     roads.list[MOST + 1] = nil

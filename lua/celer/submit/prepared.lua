@@ -11,9 +11,11 @@
 --- they can be accessed and passed to the kernel, and refuse all else. Only whether there is
 --- one can be asked. So each argument has to be a number, or a buffer, as it was before.
 local ffi = require "ffi"
+local again = require "celer.submit.again"
 local balance = require "celer.submit.balance"
 local buffers = require "celer.data.buffer"
 local core = require "celer.core"
+local functions = require "celer.kernel.from_lua.function"
 local groups = require "celer.submit.group"
 local place = require "celer.place"
 local reads = require "celer.submit.reads"
@@ -177,6 +179,11 @@ function Text:see(value)
   return "seen[" .. #self.seen .. "]"
 end
 
+function Text:keep(value)
+  self.kept[#self.kept + 1] = value
+  return "kept[" .. #self.kept .. "]"
+end
+
 -- What a value is compared with, which is in `text`.
 function Text:differs(text, value)
   local kind, kept = type(value), self.kept
@@ -243,8 +250,18 @@ function Text:arguments(how)
   end
 end
 
+-- Goes on by the road of a kernel written in Lua, with the arguments of that.
+function Text:go_on(how)
+  local names = { self:keep(how.range) }
+  for i, x in ipairs(how.passed) do
+    names[i + 1] = how.from[i] > 0 and "argument_" .. how.from[i]
+      or type(x) == "table" and self:see(x) or self:keep(x)
+  end
+  self:add("return road(%s)", table.concat(names, ", "))
+end
+
 local HEAD = [[
-local made, given, seen, kept, has_keys, Buffer, submit, NOT = ...
+local made, given, seen, kept, has_keys, Buffer, submit, NOT, road = ...
 local getmetatable, getupvalue, rawequal, rawget = getmetatable, debug.getupvalue, rawequal, rawget
 local select, type = select, type
 ]]
@@ -255,13 +272,14 @@ local function caller(f, how, made)
   local text = setmetatable({ seen = setmetatable({}, weak), kept = {}, variables = {} }, Text)
   for _, read in ipairs(how.reads) do text:compare(f, read) end
   text:arguments(how)
+  if how.road then text:go_on(how) else text:add "return submit(made)" end
   local names = {}
   for i, at in ipairs(text.variables) do names[i] = "variable_" .. at end
-  local source = ("%s%sreturn function(...)\n%s\nreturn submit(made)\nend"):format(HEAD,
+  local source = ("%s%sreturn function(...)\n%s\nend"):format(HEAD,
     #names > 0 and "local " .. table.concat(names, ", ") .. "\n" or "", table.concat(text, "\n"))
   local call = assert(loadstring(source, "=celer/submit/prepared.lua"))(made,
     structs.prepared(made), text.seen, text.kept, has_keys, buffers.Buffer,
-    ffi.C.cel_prepared_submit, NOT)
+    ffi.C.cel_prepared_submit, NOT, how.road)
   for i = 1, 255 do
     local name = debug.getupvalue(call, i)
     if not name then return call end
@@ -293,6 +311,29 @@ local function kinds_of(arguments)
   return kinds
 end
 
+local function refuse_long_way()
+  refuse "its kernel, range or mappers are none that celer submits the short way"
+end
+
+-- A kernel written in Lua: by a road, which compares what the kernel captured. It takes
+-- buffers in the place of accesses.
+local function by_road(how, recorded, group, passed)
+  local road = again.road(recorded.kernel, group, how, recorded.range, unpack(passed, 1,
+    recorded.n))
+  if road == nil then refuse_long_way() end
+  how.made = false
+  if not road then return how end
+  how.made, how.road, how.range = road.made, road.call, recorded.range
+  how.buffers, how.values, how.from, how.passed = {}, {}, {}, passed
+  for i = 1, recorded.n do
+    local x = recorded.given[i]
+    local is_access = getmetatable(x) == Entry
+    how.from[i] = argument_of(is_access and rawget(x, 2) or x) or 0
+    passed[i] = is_access and passed[i].buffer or passed[i]
+  end
+  return how
+end
+
 -- What f comes to: what the core submits, with all that is known of it. `given` has the
 -- numbers of variables that are arguments; ... are tokens, where f takes arguments.
 local function come_to(f, hints, arguments, given, ...)
@@ -304,12 +345,11 @@ local function come_to(f, hints, arguments, given, ...)
   local group, passed, how = build(recorded, hints, arguments)
   how.reads, how.kinds = read, kinds_of(arguments)
   how.file, how.line = recorded.file, recorded.line
+  if functions.is_kernel(recorded.kernel) then return by_road(how, recorded, group, passed) end
   group.prepared = how
   local made = groups.prepare(group, recorded.range, recorded.kernel,
     unpack(passed, 1, recorded.n))
-  if made == nil then
-    refuse "its kernel, range or mappers are none that celer submits the short way"
-  end
+  if made == nil then refuse_long_way() end
   how.made = made
   return how
 end
@@ -345,8 +385,10 @@ end
 ---@param variables integer[]
 ---@return table how  `made`: false where places have their callers
 function M.come_to(f, hints, variables)
-  if #variables == 0 then return come_to(f, hints, { n = 0 }, {}) end
-  return trace.interpreted(with_tokens, f, hints, variables)
+  local how = #variables == 0 and come_to(f, hints, { n = 0 }, {})
+    or trace.interpreted(with_tokens, f, hints, variables)
+  if how.road then refuse "its kernel is written in Lua" end -- which the core does not compare
+  return how
 end
 
 ---@class celer.prepared

@@ -28,6 +28,7 @@
 local buffers = require "celer.data.buffer"
 local closure = require "celer.mapper.closure"
 local codes = require "celer.mapper.code"
+local functions = require "celer.kernel.from_lua.function"
 local kernels = require "celer.kernel.kernel"
 local placements = require "celer.submit.placement"
 local straight = require "celer.mapper.straight"
@@ -96,7 +97,7 @@ end
 -- A table that is used as a whole.
 function Reads:table(name, value)
   if is_module(value) or buffers.is_buffer(value) or kernels.is_kernel(value)
-    or kernels.is_collection(value) or weighing.is_weights(value)
+    or kernels.is_collection(value) or functions.is_kernel(value) or weighing.is_weights(value)
     or placements.is_placement(value) then return end
   local n, count = #value, 0
   for key, number in next, value do

@@ -308,7 +308,7 @@ refused("the options must be a table", function() celer.buffer("int", 3, "u") en
 refused("must be a string", function() celer.buffer("int", 3, { name = 3 }) end)
 refused("one line of text", function() celer.buffer("int", 3, { name = "a\nb" }) end)
 refused("the contents of buffer u are not here", function()
-  return celer.buffer("int", 3, { name = "u" })[0], nil
+  return celer.buffer("int", {}, { name = "u" })[0], nil
 end)
 refused("a buffer has no 'nmae', did you mean name?", function()
   print(celer.buffer("int", 3, { name = "u" }).nmae)
@@ -327,6 +327,20 @@ end)
 refused("a task writes them through an access", function()
   celer.buffer("int", 3, { name = "u" })[0] = 1
 end)
+refused("a task writes them through an access", function()
+  celer.buffer("int", { 3, 2 }, { name = "u" })[0][1] = 1
+end)
+refused("u(...): coordinate 2 is 2;", function()
+  return celer.buffer("int", { 3, 2 }, { name = "u" })[0][2]
+end)
+do
+  local rows = celer.buffer("int", { 3, 2, 2 }, { init = function(i, j, k)
+    return i * 10 + j * 5 + k
+  end })
+  same("an element", rows[2][1][0], 25)
+  same("of a row", rows[1][0][1], rows(1, 0, 1))
+  same("of one dimension", celer.buffer("double2", 2, { init = { x = 1, y = 3 } })[1].y, 3)
+end
 refused("u(...): coordinate 1 is 3; it is a whole number from 0 to 2", function()
   celer.buffer("int", 3, { name = "u" })(3)
 end)

@@ -249,11 +249,18 @@ local function wanted(i)
   local x = from == u and value(j) or 10 * j
   return x * dt + helper(c) + list[i % 4] + options.feed.rate + (flag and 1000 or 0) + at
 end
+local step = q:group(function(cg, from, v, dt, shift)
+  cg:parallel_for(range, k, from, v, dt, shift, unused)
+end)
 local function holds(what, first, last)
-  for turn = 1, 4 do
+  for turn = 1, 8 do
     v:fill(-1)
-    k(type(range) == "table" and not getmetatable(range) and { unpack(range) } or range, from, v,
-      dt, shift, unused)
+    if turn % 2 == 0 then
+      step(from, v, dt, shift)
+    else
+      k(type(range) == "table" and not getmetatable(range) and { unpack(range) } or range, from,
+        v, dt, shift, unused)
+    end
     local s = celer.wait(v)
     for i = 0, n - 1 do
       local inside = i >= (first or 0) and i < (last or n)
@@ -355,11 +362,18 @@ steps(function() edges({ n }, celer.periodic(u), v, dt) end)
 steps(function() edges({ n }, celer.constant(u, 3), v, dt) end)
 steps(function() q:submit(function(cg) cg:parallel_for({ n }, k, u, v, dt) end) end)
 steps(function() celer.parallel_for(n, k, celer.access(u, celer.all), v, dt) end)
+local step = q:group(function(cg, a, b, dt) cg:parallel_for({ n }, k, a, b, dt) end)
+steps(function() step(u, v, dt) end)
+local named = q:group(function(cg, a, dt)
+  cg:name "step"
+  cg:parallel_for(n, k, cg:read(a, celer.all), v, dt)
+end)
+steps(function() named(u, dt) end)
 ]], { devices = 1 })
     assert.equal("", r.stderr)
     local counts = {}
     for count in r.stdout:gmatch "%d+" do counts[#counts + 1] = tonumber(count) end
-    assert.equal(5, #counts, r.stdout)
+    assert.equal(7, #counts, r.stdout)
     for _, count in ipairs(counts) do assert.is_true(count < 8, r.stdout) end
   end)
 
@@ -457,8 +471,9 @@ for i = 0, n - 1 do
   end
 end
 q:submit(function(cg)
-  cg:host_task(celer.once, function(_, wanted) same("in a host task", celer.philox(7, 1), wanted) end,
-    celer.philox(7, 1))
+  cg:host_task(celer.once, function(_, wanted)
+    same("in a host task", celer.philox(7, 1), wanted)
+  end, celer.philox(7, 1))
 end)
 ]==])
 
@@ -479,8 +494,9 @@ local s, x_of = celer.wait(v, u)
 for i = 0, n - 1 do
   local x = x_of(i)
   local root = x == -math.huge and math.huge or math.sqrt(x + 0)
-  for k, wanted in pairs { [0] = x * x, x * x * x, (x * x) * (x * x), 1 / x, 1 / (x * x), root, x * x,
-    root } do
+  local y = x * x
+  local powers = { [0] = y, y * x, y * y, 1 / x, 1 / y, root, y, root }
+  for k, wanted in pairs(powers) do
     local got = s(i, k)
     if wanted == wanted then
       same("power " .. k .. " of " .. x, got, wanted)

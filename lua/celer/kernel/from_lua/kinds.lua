@@ -277,8 +277,8 @@ end
 -- Operations whose result is -0 where an operand is, and what else is to be told from it.
 local passes_zero = { add = true, sub = true, mul = true, neg = true, min = true, max = true,
   phi = true, floor = true, ceil = true }
-local hides_zero = { lt = true, le = true, eq = true, in_loop = true, bits = true, philox = true, abs = true,
-  lookup = true, mod = true }
+local hides_zero = { lt = true, le = true, eq = true, in_loop = true, bits = true, philox = true,
+  abs = true, lookup = true, mod = true }
 
 local function shows(node)
   if node.op == "store" or node.op == "reduce" then
