@@ -13,9 +13,14 @@ void cel__idle_forget(cel_idle *idle) {
 
 bool cel__idle_end(cel_idle *idle, int64_t now_ns, char *text, size_t size) {
   if (idle->since_ns == 0) return false;
-  idle->total_ns += now_ns - idle->since_ns;
-  idle->gaps++;
+  int64_t gap_ns = now_ns - idle->since_ns;
   idle->since_ns = 0;
+  if (gap_ns > CEL__IDLE_LONG_NS) {
+    idle->first_ns += gap_ns;
+    return false;
+  }
+  idle->total_ns += gap_ns;
+  idle->gaps++;
   int64_t all_ns = now_ns - idle->first_ns;
   if (idle->told || idle->gaps < CEL__IDLE_GAPS ||
       idle->total_ns < CEL__IDLE_NS ||

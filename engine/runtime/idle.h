@@ -2,7 +2,9 @@
  *
  * A gap is a time in which the executor has nothing under way while main does
  * not wait. Many gaps that are most of the time since the first one: the script
- * does not submit as fast as its tasks are carried out.
+ * does not submit as fast as its tasks are carried out. In a long gap it does
+ * something else, as compiling kernels: these gaps, and their time, do not
+ * count.
  * Threads: the executor's.
  */
 #ifndef CEL_RUNTIME_IDLE_H
@@ -19,6 +21,7 @@
 enum { CEL__IDLE_GAPS = 500, CEL__IDLE_SHARE = 2 };
 #ifndef CEL_CDEF
 #define CEL__IDLE_NS INT64_C(2000000000)
+#define CEL__IDLE_LONG_NS INT64_C(100000000)
 #endif
 
 typedef struct cel_idle {

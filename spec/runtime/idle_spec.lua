@@ -38,6 +38,16 @@ describe("an executor out of work", function()
       assert.equal(0, (run(20000, 3, 3.1)))
     end)
 
+  it("may be for long, as while kernels compile", function()
+    local said, _, now = run(400, 3, 1)
+    said, now = said + run(3, 3000, 1, now), now + 9003 * MS
+    assert.equal(0, said)
+    local words
+    said, words = run(5000, 3, 1, now) -- in the rest of the time it is told of
+    assert.equal(1, said)
+    assert.matches("^nothing was computed in 74 %% of the last 2%.7 s", words)
+  end)
+
   it("may be while main waits", function()
     for i = 1, 5000 do
       c.cel__idle_begin(idle, 4 * i * MS)

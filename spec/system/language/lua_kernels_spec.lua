@@ -599,6 +599,25 @@ end)
 by_number(n, celer.clamped(p, 2), r)
 same("by a number", r(0), 3)
 ]==])
+  script.everywhere("moves by a captured number times a counter, whatever its sign", [[
+local n = 41
+local u = celer.buffer("double", n, { init = function(i) return i * i end })
+local v = celer.buffer("double", n)
+local along = celer.kernel(function(i, u, v, step)
+  local sum = 0
+  for k = -2, 3 do sum = sum + k * u[math.max(0, math.min(i + k * step, n - 1))] end
+  v[i] = sum
+end)
+for _, step in ipairs { 1, 0, -1, 7, -6, 0 } do
+  along(n, u, v, step)
+  local s = celer.wait(v)
+  for i = 0, n - 1 do
+    local sum = 0
+    for k = -2, 3 do sum = sum + k * math.max(0, math.min(i + k * step, n - 1)) ^ 2 end
+    same(step .. " at " .. i, s(i), sum)
+  end
+end
+]], nil, { before = { "--check-bounds" } })
 
   script.everywhere("keeps to the promises that are derived", [[
 local n = 40

@@ -76,15 +76,18 @@ function by_op.floor(self, node, block)
   return linear.divide(low, by), linear.divide(high, by)
 end
 
--- By a captured number that is not negative.
+-- By a captured number.
 function by_op.mul(self, node, block)
   local of, by = node.args[1], M.uniform(self, node.args[2])
   if not by then of, by = node.args[2], M.uniform(self, node.args[1]) end
   local factor = of == node.args[1] and node.args[2] or node.args[1]
-  if not by or factor.low < 0 then return nil, node end
+  if not by then return nil, node end
   local low, high = range_of(self, of, block)
   if not low then return nil, high end
-  return linear.multiply(low, by), linear.multiply(high, by)
+  low, high = linear.multiply(low, by), linear.multiply(high, by)
+  if factor.low >= 0 then return low, high end
+  return linear.choose(self.context, "min", low, high),
+    linear.choose(self.context, "max", low, high)
 end
 
 function by_op.bits(_, node)
