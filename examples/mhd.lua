@@ -47,18 +47,6 @@ local function minmod(a, b)
   return math.abs(a) < math.abs(b) and a or b
 end
 
--- In each cell a straight line: what it has at its lower and at its upper border
--- along x (dy = 0, dx = 1) or along y.
-local borders = celer.kernel(function(y, x, u, low, high, dy, dx)
-  for k = 0, 8 do
-    local here = u[y][x][k]
-    local slope = minmod(here - u[edge(y - dy, h)][edge(x - dx, w)][k],
-      u[edge(y + dy, h)][edge(x + dx, w)][k] - here)
-    low[y][x][k] = here - slope / 2
-    high[y][x][k] = here + slope / 2
-  end
-end, { name = "borders" })
-
 -- Of a state: velocity and field along d, total pressure, velocity times field,
 -- and the speed of the fastest wave.
 local function waves(u, y, x, d)
@@ -89,19 +77,41 @@ local function flow_of(u, y, x, k, d, v, b, pressure, vb)
   return speed * speed * b
 end
 
--- The flow over the border below each cell, by Rusanov.
-local cross = celer.kernel(function(y, x, low, high, flow, dy, dx)
-  local y0, x0 = edge(y - dy, h), edge(x - dx, w)
-  local v0, b0, p0, vb0, fast0 = waves(high, y0, x0, dy)
-  local v1, b1, p1, vb1, fast1 = waves(low, y, x, dy)
-  for k = 0, 8 do
-    local fast = k == psi and speed or math.max(fast0, fast1)
-    if k == field + dy then fast = speed end
-    flow[y][x][k] = (flow_of(high, y0, x0, k, dy, v0, b0, p0, vb0)
-      + flow_of(low, y, x, k, dy, v1, b1, p1, vb1)
-      - fast * (low[y][x][k] - high[y0][x0][k])) / 2
-  end
-end, { name = "cross" })
+-- Along x, d = 0, or y, d = 1: two kernels, of which cells come before and behind another.
+local function along(d, before, behind)
+  -- In each cell a straight line: what it has at its lower and its upper border.
+  local borders = celer.kernel(function(y, x, u, low, high)
+    local y0, x0 = before(y, x)
+    local y1, x1 = behind(y, x)
+    for k = 0, 8 do
+      local here = u[y][x][k]
+      local slope = minmod(here - u[y0][x0][k], u[y1][x1][k] - here)
+      low[y][x][k] = here - slope / 2
+      high[y][x][k] = here + slope / 2
+    end
+  end, { name = "borders" })
+
+  -- The flow over the lower border of each cell, by Rusanov.
+  local cross = celer.kernel(function(y, x, low, high, flow)
+    local y0, x0 = before(y, x)
+    local v0, b0, p0, vb0, fast0 = waves(high, y0, x0, d)
+    local v1, b1, p1, vb1, fast1 = waves(low, y, x, d)
+    for k = 0, 8 do
+      local fast = math.max(fast0, fast1)
+      if k == psi or k == field + d then fast = speed end
+      flow[y][x][k] = (flow_of(high, y0, x0, k, d, v0, b0, p0, vb0)
+        + flow_of(low, y, x, k, d, v1, b1, p1, vb1)
+        - fast * (low[y][x][k] - high[y0][x0][k])) / 2
+    end
+  end, { name = "cross" })
+  return { borders = borders, cross = cross }
+end
+local directions = {
+  along(0, function(y, x) return y, edge(x - 1, w) end,
+    function(y, x) return y, edge(x + 1, w) end),
+  along(1, function(y, x) return edge(y - 1, h), x end,
+    function(y, x) return edge(y + 1, h), x end),
+}
 
 -- Mixes the state of before with what the flows make of u.
 local advance = celer.kernel(function(y, x, before, u, along_x, along_y, after, part)
@@ -125,9 +135,9 @@ local flows = { grid "flow along x", grid "flow along y" }
 
 -- What a state becomes in a step; the second stage takes the mean of both.
 local function stage(u, after, part)
-  for d = 0, 1 do
-    borders({ h, w }, u, low, high, d, 1 - d)
-    cross({ h, w }, low, high, flows[d + 1], d, 1 - d)
+  for d, kernels in ipairs(directions) do
+    kernels.borders({ h, w }, u, low, high)
+    kernels.cross({ h, w }, low, high, flows[d])
   end
   advance({ h, w }, state, u, flows[1], flows[2], after, part)
 end

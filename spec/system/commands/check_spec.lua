@@ -671,6 +671,9 @@ local examples = {
   { "gray_scott", "examples/coral.lua", "size={31,45}", "steps=10", "every=10", "spots=9",
     "folder=PLACE" },
   { "convolution", "examples/pictures/flow.png", "PLACE/filtered.png" },
+  { "edges", "examples/pictures/flow.png", "PLACE/edges.png" }, { "multigrid", 23, 2 },
+  { "shallow_water", 31, 0.1, "round", "PLACE/water.png" }, { "mhd", "tube", 41, 0.02 },
+  { "mhd", "vortex", 23, 0.02, "PLACE/vortex.png" },
 }
 
 describe("celer check is silent on", function()
