@@ -1,6 +1,6 @@
 -- A glowing knot cools down: the 3-D heat equation by a seven-point stencil. Ranks and
 -- devices share the cube in blocks, whose surfaces they exchange; a picture shows it
--- seen through, as bright as the hottest point behind each of its own.
+-- seen through, as bright as the hottest point behind each of its own. Kernels in Lua.
 --   celer run heat3d.lua [size] [steps] [picture] [split]
 local celer = require "celer"
 
@@ -8,6 +8,32 @@ local n = tonumber(arg[1]) or 128
 local steps = tonumber(arg[2]) or 60
 local path = arg[3] or "knot.png"
 local split = arg[4] or "3d"
+local points = 256 -- of the curve
+
+-- 1 within a wire along a curve, 0 around it.
+local wire = celer.kernel(function(z, y, x, curve, heat, thick)
+  local nearest = math.huge
+  for i = 0, points - 1 do
+    local dz, dy, dx = z - curve[i].z, y - curve[i].y, x - curve[i].x
+    nearest = math.min(nearest, dx * dx + dy * dy + dz * dz)
+  end
+  heat[z][y][x] = nearest < thick * thick and 1 or 0
+end, { name = "wire" })
+
+local spread = celer.kernel(function(z, y, x, u, after)
+  local here = u[z][y][x]
+  local dz = u[math.min(z + 1, n - 1)][y][x] + u[math.max(z - 1, 0)][y][x]
+  local dy = u[z][math.min(y + 1, n - 1)][x] + u[z][math.max(y - 1, 0)][x]
+  local dx = u[z][y][math.min(x + 1, n - 1)] + u[z][y][math.max(x - 1, 0)]
+  after[z][y][x] = here + 0.125 * (dz + dy + dx - 6 * here)
+end, { name = "spread" })
+
+-- What is further away is darker.
+local look = celer.kernel(function(y, x, heat, seen)
+  local most = 0
+  for z = 0, n - 1 do most = math.max(most, heat[z][y][x] * (1.2 - z / n)) end
+  seen[y][x] = most
+end, { name = "look" })
 
 local q = celer.queue()
 local heat = celer.buffer("float", { n, n, n }, { name = "heat" })
@@ -15,7 +41,6 @@ local after = celer.buffer("float", { n, n, n }, { name = "after" })
 local seen = celer.buffer("float", { n, n }, { name = "seen" })
 
 -- A trefoil knot in the middle of the cube. Depth, z, is dimension 0.
-local points = 256
 local curve = celer.buffer("float3", { points }, { name = "curve", init = function(i)
   local t = 2 * math.pi * i / points
   return { x = n / 2 + n / 7 * (math.sin(t) + 2 * math.sin(2 * t)),
@@ -23,59 +48,14 @@ local curve = celer.buffer("float3", { points }, { name = "curve", init = functi
     z = n / 2 + n / 7 * math.sin(3 * t) }
 end })
 
-local kernels = celer.kernel([[
-  // 1 within a wire along a curve, 0 around it.
-  kernel void wire(item<3> it, in<float3, 1> curve, out<float, 3> heat, float thick) {
-    float nearest = 1e30f;
-    for (int i = 0; i < POINTS; ++i) {
-      const float dz = it[0] - curve(i).z, dy = it[1] - curve(i).y, dx = it[2] - curve(i).x;
-      nearest = min(nearest, dx * dx + dy * dy + dz * dz);
-    }
-    heat(it[0], it[1], it[2]) = nearest < thick * thick ? 1 : 0;
-  }
-
-  kernel void spread(item<3> it, in<float, 3> heat, out<float, 3> after) {
-    const int z = it[0], y = it[1], x = it[2], n = it.range(0);
-    const float here = heat(z, y, x);
-    const float dz = heat(min(z + 1, n - 1), y, x) + heat(max(z - 1, 0), y, x);
-    const float dy = heat(z, min(y + 1, n - 1), x) + heat(z, max(y - 1, 0), x);
-    const float dx = heat(z, y, min(x + 1, n - 1)) + heat(z, y, max(x - 1, 0));
-    after(z, y, x) = here + 0.125f * (dz + dy + dx - 6 * here);
-  }
-
-  // What is further away is darker.
-  kernel void look(item<2> it, in<float, 3> heat, out<float, 2> seen, int n) {
-    float most = 0;
-    for (int z = 0; z < n; ++z)
-      most = max(most, heat(z, it[0], it[1]) * (1.2f - float(z) / n));
-    seen(it[0], it[1]) = most;
-  }
-]], { defines = { POINTS = points } })
-
-local near = celer.neighborhood(1, 1, 1, "along_axes")
-
--- All that lies behind a part of the picture.
-local function behind(chunk, buffer)
-  return celer.box({ 0, chunk.min[0], chunk.min[1] },
-    { buffer.size[0], chunk.max[0], chunk.max[1] })
-end
-
 q:hint { split = split }
-q:submit(function(cg)
-  cg:parallel_for({ n, n, n }, kernels.wire, cg:read(curve, celer.all),
-    cg:discard_write(heat), n / 20)
-end)
+q:parallel_for({ n, n, n }, wire, curve, heat, n / 20)
 for _ = 1, steps do
-  q:submit(function(cg)
-    cg:parallel_for({ n, n, n }, kernels.spread, cg:read(heat, near),
-      cg:discard_write(after))
-  end)
+  q:parallel_for({ n, n, n }, spread, heat, after)
   heat, after = after, heat
 end
 q:hint { split = "2d" }
-q:submit(function(cg)
-  cg:parallel_for({ n, n }, kernels.look, cg:read(heat, behind), cg:discard_write(seen), n)
-end)
+q:parallel_for({ n, n }, look, heat, seen)
 celer.io.save(path, seen, { min = 0, max = 0.7, colors = "inferno" })
 
 local picture, light = q:drain(seen), 0

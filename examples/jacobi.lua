@@ -6,37 +6,28 @@ local celer = require "celer"
 local n = tonumber(arg[1]) or 256
 local iterations = tonumber(arg[2]) or 30
 
-local q = celer.queue()
 -- A has 2n on its diagonal and ones elsewhere; b makes x = (1, 1, ...).
-local A = celer.buffer("double", { n, n }, { name = "A",
+local matrix = celer.buffer("double", { n, n }, { name = "matrix",
   init = function(i, j) return i == j and 2 * n or 1 end })
-local b = celer.buffer("double", { n },
-  { name = "b", init = function() return 3 * n - 1 end })
+local right = celer.buffer("double", { n },
+  { name = "right", init = function() return 3 * n - 1 end })
 local x = celer.buffer("double", { n }, { name = "x", init = function() return 0 end })
 local x_new = celer.buffer("double", { n }, { name = "x_new" })
 
-local sweep = celer.kernel [[
-  kernel void sweep(item<1> it, in<double, 2> a, in<double, 1> b, in<double, 1> x,
-                    out<double, 1> x_new, int n) {
-    const int i = it[0];
-    double sum = 0;
-    for (int j = 0; j < n; ++j)
-      if (j != i) sum += a(i, j) * x(j);
-    x_new(i) = (b(i) - sum) / a(i, i);
-  }
-]]
-
-local function rows(chunk) return celer.box({ chunk.min[0], 0 }, { chunk.max[0], n }) end
+local sweep = celer.kernel(function(i, a, b, old, new)
+  local sum = 0
+  for j = 0, n - 1 do
+    if j ~= i then sum = sum + a[i][j] * old[j] end
+  end
+  new[i] = (b[i] - sum) / a[i][i]
+end, { name = "sweep" })
 
 for _ = 1, iterations do
-  q:submit(function(cg)
-    cg:parallel_for({ n }, sweep, cg:read(A, rows), cg:read(b), cg:read(x, celer.all),
-      cg:discard_write(x_new), n)
-  end)
+  sweep(n, matrix, right, x, x_new)
   x, x_new = x_new, x
 end
 
-local solution = q:drain(celer.capture(x))
+local solution = celer.drain(x)
 local worst = 0
 for i = 0, n - 1 do worst = math.max(worst, math.abs(solution(i) - 1)) end
 print(("after %d iterations on %d unknowns, the largest error is %.3g"):format(

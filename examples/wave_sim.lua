@@ -1,5 +1,5 @@
 -- A wave in a square pond: the 2-D wave equation by a five-point stencil, with
--- a picture of the pond every so many steps.
+-- a picture of the pond every so many steps. Its kernels are written in Lua.
 --   celer run wave_sim.lua [size] [steps] [steps per picture] [folder] [split]
 -- With the split "2d" the pond is cut into tiles instead of strips: less to
 -- exchange where there are many ranks.
@@ -15,49 +15,35 @@ local q = celer.queue()
 local u = celer.buffer("float", { n, n }, { name = "u" })
 local up = celer.buffer("float", { n, n }, { name = "up" })
 
-local kernels = celer.kernel [[
-  // A drop falls at (cy, cx).
-  kernel void drop(item<2> it, out<float, 2> u, float cy, float cx, float width) {
-    const float dy = it[0] - cy, dx = it[1] - cx;
-    u(it[0], it[1]) = expf(-(dy * dy + dx * dx) / (width * width));
-  }
+-- A drop falls at (cy, cx).
+local drop = celer.kernel(function(y, x, pond, cy, cx, width)
+  pond[y][x] = math.exp(-((y - cy) ^ 2 + (x - cx) ^ 2) / width ^ 2)
+end, { name = "drop" })
 
-  kernel void step(item<2> it, inout<float, 2> up, in<float, 2> u, float c) {
-    const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);
-    const float uy = u(min(y + 1, h - 1), x) + u(max(y - 1, 0), x);
-    const float ux = u(y, min(x + 1, w - 1)) + u(y, max(x - 1, 0));
-    up(y, x) = 2 * u(y, x) - up(y, x) + c * (ux + uy - 4 * u(y, x));
-  }
-]]
+local step = celer.kernel(function(y, x, now, before, c)
+  local ys = now[math.min(y + 1, n - 1)][x] + now[math.max(y - 1, 0)][x]
+  local xs = now[y][math.min(x + 1, n - 1)] + now[y][math.max(x - 1, 0)]
+  before[y][x] = 2 * now[y][x] - before[y][x] + c * (xs + ys - 4 * now[y][x])
+end, { name = "step" })
 
--- A chunk and its neighbours along each axis.
-local function cross(chunk) return chunk:grow(1, 0), chunk:grow(0, 1) end
-
+q:hint { split = split }
 for _, field in ipairs { u, up } do
-  q:submit(function(cg)
-    cg:hint { split = split }
-    cg:parallel_for({ n, n }, kernels.drop, cg:discard_write(field), n / 4, n / 3,
-      n / 24)
-  end)
+  q:parallel_for({ n, n }, drop, field, n / 4, n / 3, n / 24)
 end
 
 -- One host task per picture; it runs beside the steps that follow.
-local function picture(field, step)
+local function picture(field, t)
   q:submit(function(cg)
     cg:name("picture")
     cg:host_task(celer.on_master, function(_, frame)
-      celer.png(("%s/wave_%05d.png"):format(folder, step), frame,
+      celer.png(("%s/wave_%05d.png"):format(folder, t), frame,
         { min = -0.2, max = 0.2, colors = "diverging" })
     end, cg:read(field, celer.all))
   end)
 end
 
 for t = 1, steps do
-  q:submit(function(cg)
-    cg:hint { split = split }
-    local w, r = cg:read_write(up), cg:read(u, cross)
-    cg:parallel_for({ n, n }, kernels.step, w, r, 0.25)
-  end)
+  q:parallel_for({ n, n }, step, u, up, 0.25)
   u, up = up, u
   if t % every == 0 or t == steps then picture(u, t) end
 end
