@@ -41,6 +41,26 @@ describe("README.md", function()
     local code = {}
     for line in text:gmatch("([^\n]*)\n") do code[#code + 1] = line:match("^    (.*)") end
     check(text:match("prints (%d+)") .. "\n", run(table.concat(code, "\n")))
+    assert.is_true(#table.concat(code, "\n"):gsub("[^\n]*%S[^\n]*", "x"):gsub("\n", "") <= 9)
+  end)
+
+  it("has a wave in 14 lines, which draws the same pictures on three ranks", function()
+    local code = blocks("README.md")
+    for _, block in ipairs(code) do
+      if block.kind == "lua" then code = block.text end
+    end
+    assert.equal(14, select(2, code:gsub("\n", "")))
+    local drawn = {}
+    for _, ranks in ipairs { 1, 3 } do
+      check("", run(code, ranks))
+      for t = 100, 600, 100 do
+        local picture = scratch.read(("%s/wave%d.png"):format(folder, t))
+        assert.equal("\137PNG", picture:sub(1, 4))
+        drawn[t] = drawn[t] or picture
+        assert.is_true(drawn[t] == picture)
+      end
+    end
+    assert.is_true(drawn[100] ~= drawn[600])
   end)
 
   it("names every example", function()
@@ -85,6 +105,21 @@ describe("the guide", function()
       end
     end
     assert.equal(1, tried)
+  end)
+
+  it("counts the lines of examples as they are", function()
+    local section = scratch.read("lua/README.md"):match("\n### How long programs are\n(.-)\n## ")
+    local tried = 0
+    for name, lines in section:gmatch("\n| `([%w_]+)` | (%d+) |") do
+      local count = 0
+      for line in io.lines("examples/" .. name .. ".lua") do
+        local comment = line:match("^%s*%-%-") or line:match("^%s*//")
+        if line:find("%S") and not comment then count = count + 1 end
+      end
+      assert.equal(tonumber(lines), count, name)
+      tried = tried + 1
+    end
+    assert.equal(4, tried)
   end)
 
   it("has ranks that come late lose no rows of a file of all", function()
