@@ -4,6 +4,7 @@ local box = require "celer.box"
 local capture = require "celer.host.capture"
 local constant = require "celer.data.constant"
 local core = require "celer.core"
+local expression = require "celer.arrays.expression"
 local extents_of = require "celer.extents"
 local place = require "celer.place"
 local spaces = require "celer.space"
@@ -11,9 +12,9 @@ local each = require("celer.tables").each
 local types = require "celer.data.types"
 local words = require "celer.words"
 
-local fail = place.fail
+local fail, Expression = place.fail, expression.Expression
 
----@class celer.buffer
+---@class celer.buffer : celer.expression
 ---@field type celer.type
 ---@field dims integer
 ---@field size table<integer, integer>  extents, indexed from 0
@@ -365,8 +366,10 @@ function Buffer:__pairs() not_here(self.name) end
 -- Elements are no fields: they would be nil, or set here and nowhere else.
 function Buffer:__index(key)
   if key == "shape" then return rawget(self, "extents") end
-  if type(key) ~= "number" then return Buffer[key] end
-  if self.dims == 0 then not_here(self.name) end
+  if type(key) ~= "number" then
+    return rawget(Buffer, key) or rawget(Expression, key) or Buffer[key]
+  end
+  if rawget(self, "dims") == 0 then not_here(rawget(self, "name")) end
   return at_index(self, { key })
 end
 
@@ -379,6 +382,10 @@ function Buffer.__capture(self, refuse)
   refuse(("the buffer '%s'"):format(self.name),
     "; declare an access (cg:read(...)) and pass it as an argument")
 end
+
+-- Whole buffers are expressions.
+Buffer.__inherits = Expression
+for name, f in each(expression.operators) do Buffer[name] = f end
 
 words.methods(Buffer, { "bytes", "dims", "extents", "name", "shape", "size", "type" })
 

@@ -12,7 +12,8 @@ M.modules = { "submit.queue", "submit.group", "data.buffer", "box", "data.view",
   "host.shared_file", "data.device_view", "data.host_memory", "host.lane", "submit.hints",
   "submit.collective", "kernel.nd_range", "data.types", "mapper.builtin", "submit.placement",
   "io.files", "io.hdf5.datasets", "io.hdf5.values", "io.palette", "submit.balance",
-  "kernel.plain", "kernel.from_lua.function", "io.image", "io.csv", "draw.plot" }
+  "kernel.plain", "kernel.from_lua.function", "io.image", "io.csv", "draw.plot",
+  "arrays.expression", "arrays.make", "arrays.skeletons" }
 
 local texts = {} -- lines of a source, by name
 
@@ -190,8 +191,10 @@ function M.of_class(value)
     local doc = describe_class(meta) or false
     if doc then
       doc.methods = {}
-      for key, f in pairs(meta) do
-        if type(f) == "function" and not key:find "^_" then doc.methods[key] = f end
+      for _, class in ipairs { rawget(meta, "__inherits") or meta, meta } do
+        for key, f in pairs(class) do
+          if type(f) == "function" and not key:find "^_" then doc.methods[key] = f end
+        end
       end
     end
     classes[meta] = doc
