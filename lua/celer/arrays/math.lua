@@ -18,6 +18,9 @@ end
 
 -- Adds a function of `count` numbers, which `make` makes a node of.
 local function add(name, count, make)
+  --- That function of Lua's math, of each element; of numbers alone it is Lua's own.
+  ---@param ... celer.expression|celer.buffer|number
+  ---@return celer.expression|number
   M[name] = function(...)
     local values = { ... }
     if select("#", ...) ~= count then
@@ -45,6 +48,9 @@ for _, name in ipairs { "floor", "ceil" } do
 end
 
 for _, name in ipairs { "min", "max" } do
+  --- The least of its arguments, or the greatest, element by element.
+  ---@param ... celer.expression|celer.buffer|number
+  ---@return celer.expression|number
   M[name] = function(...)
     local values = { ... }
     if select("#", ...) < 1 then fail("celer.math.%s takes one number or more", name) end
@@ -60,7 +66,7 @@ end
 --- The coordinate of each element, in the buffer that is set: celer.math.index(0) is i.
 ---@param dim integer  from 0
 ---@return celer.expression
-local function index(dim)
+function M.index(dim)
   if dim ~= 0 and dim ~= 1 and dim ~= 2 then
     fail("celer.math.index takes a dimension, 0, 1 or 2, not %s", tostring(dim))
   end
@@ -68,9 +74,13 @@ local function index(dim)
   node.value, node.detail = dim, tostring(dim)
   return node
 end
-M.index = index
 
 local function random(name)
+  --- A random float for each element, by its number in the range that is set: uniform in [0, 1),
+  --- or of mean 0 and variance 1. It depends on seed and step alone, as philox in kernels does.
+  ---@param seed integer
+  ---@param step? integer
+  ---@return celer.expression
   return function(seed, step)
     for _, x in ipairs { seed, step or 0 } do
       if type(x) ~= "number" or x % 1 ~= 0 or x < 0 or x > 2 ^ 53 then

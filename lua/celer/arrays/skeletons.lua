@@ -1,1 +1,308 @@
-return {}
+--- skeletons.lua -- map, map_reduce, scan, compact and pipe: patterns over whole buffers.
+local ffi = require "ffi"
+local buffers = require "celer.data.buffer"
+local expression = require "celer.arrays.expression"
+local functions = require "celer.kernel.from_lua.function"
+local kernels = require "celer.kernel.kernel"
+local make = require "celer.arrays.make"
+local mapper = require "celer.mapper.builtin"
+local box = require "celer.box"
+local place = require "celer.place"
+local queues = require "celer.submit.queue"
+local reduce = require "celer.kernel.reduce"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+-- Raises unless it is a buffer; `what` is which argument.
+local function check_buffer(call, what, value)
+  if not buffers.is_buffer(value) then
+    fail("%s: %s is a buffer, not %s%s", call, what, words.a(value),
+      expression.is_expression(value) and ": celer.array(expression) makes one" or "")
+  elseif value.freed then
+    fail("%s: the buffer %s was freed", call, value.name)
+  end
+  return value
+end
+
+-- ---- map ----------------------------------------------------------------------------------------
+
+local coordinates = { { "i" }, { "i", "j" }, { "i", "j", "k" } }
+local combines = { sum = "add", prod = "mul", min = "min", max = "max", ["and"] = "band",
+  ["or"] = "bor" }
+
+-- Buffers among values, each once; and how the kernel writes each value.
+local function parameters_of(call, shape, values, found)
+  local texts, at = {}, "[" .. table.concat(coordinates[shape.dims], "][") .. "]"
+  for k, value in ipairs(values) do
+    local is_buffer = type(value) ~= "number" and type(value) ~= "boolean"
+    if is_buffer then
+      check_buffer(call, "what it reads", value)
+      if value.dims > 0 then expression.shape(call, { expression.of(shape, call), expression.of(value, call) }) end
+    end
+    local number = is_buffer and found[value]
+    if not number then
+      found[#found + 1] = value
+      number = #found
+      if is_buffer then found[value] = number end
+    end
+    texts[k] = "p" .. number .. (is_buffer and (value.dims > 0 and at or "()") or "")
+  end
+  return texts, at
+end
+
+local known = setmetatable({}, { __mode = "k" }) -- function -> text -> kernel
+
+-- The kernel of a text that calls f.
+local function kernel_for(f, dims, count, body)
+  local parameters = { unpack(coordinates[dims]) }
+  for k = 1, count do parameters[#parameters + 1] = "p" .. k end
+  local text = ("local f = ...\nreturn function(%s) %s end"):format(
+    table.concat(parameters, ", "), body)
+  local by_text = known[f] or {}
+  known[f] = by_text
+  by_text[text] = by_text[text] or functions.new(assert(loadstring(text, "=celer/map"))(f),
+    { name = "map" })
+  return by_text[text]
+end
+
+local function check_function(call, f)
+  if type(f) ~= "function" then
+    fail("%s: the first argument is a function of elements, not %s", call, words.a(f))
+  end
+end
+
+local function check_dims(call, buffer)
+  if buffer.dims == 0 then
+    fail("%s: %s has one element: write %s:set(...)", call, buffer.name, buffer.name)
+  end
+end
+
+--- Sets each element of `out` to f of the elements of others, in one task. f is compiled as a
+--- kernel written in Lua. A buffer of one element, and a number, is the same for all; `out` may be
+--- among what is read.
+---@param f fun(...): number
+---@param out celer.buffer
+---@param ... celer.buffer|number|boolean  of the same shape
+function M.map(f, out, ...)
+  local call = "celer.map"
+  check_function(call, f)
+  check_buffer(call, "the second argument, which it writes,", out)
+  check_dims(call, out)
+  local found = { out, [out] = 1 }
+  local texts, at = parameters_of(call, out, { ... }, found)
+  local kernel = kernel_for(f, out.dims, #found, ("p1%s = f(%s)"):format(at,
+    table.concat(texts, ", ")))
+  queues.new():parallel_for(out.extents, kernel, unpack(found, 1, #found))
+end
+
+--- Combines f of the elements of buffers into one element, in one task.
+---@param f fun(...): number
+---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"
+---@param out celer.buffer  of one element
+---@param first celer.buffer
+---@param ... celer.buffer|number|boolean  of the same shape
+function M.map_reduce(f, operator, out, first, ...)
+  local call = "celer.map_reduce"
+  check_function(call, f)
+  check_buffer(call, "the third argument, which it writes,", out)
+  check_buffer(call, "the first one that it reads", first)
+  check_dims(call, first)
+  if not combines[operator] then
+    fail("%s: the operator is a word%s", call, words.advice(operator, combines))
+  end
+  local found = { false }
+  local texts = parameters_of(call, first, { first, ... }, found)
+  found[1] = functions.reduce(out, operator)
+  local kernel = kernel_for(f, first.dims, #found, ("p1:%s(f(%s))"):format(combines[operator],
+    table.concat(texts, ", ")))
+  queues.new():parallel_for(first.extents, kernel, unpack(found, 1, #found))
+end
+
+-- ---- scan ---------------------------------------------------------------------------------------
+
+local BLOCK = 256 -- elements that one item adds up: fixed, so that results do not depend on ranks
+
+-- C++ of a and b. What is NaN stays so.
+local operators = { sum = "a + b", prod = "a * b", ["and"] = "a & b", ["or"] = "a | b",
+  min = "b < a || b != b ? b : a", max = "b > a || b != b ? b : a" }
+
+local scans = [[
+kernel void scan_sums(item<1> it, in<T, 1> u, out<T, 1> sums, int64_t n) {
+  const auto combine = [](const T &a, const T &b) -> T { return (T)(OPERATOR); };
+  const int64_t begin = it[0] * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
+  T sum = u(begin);
+  for (int64_t k = begin + 1; k < end; ++k) sum = combine(sum, u(k));
+  sums(it[0]) = sum;
+}
+kernel void scan(item<1> it, FROM, in<T, 1> sums, int64_t n, int exclusive, T identity) {
+  const auto combine = [](const T &a, const T &b) -> T { return (T)(OPERATOR); };
+  const int64_t begin = it[0] * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
+  bool some = begin > 0;
+  T sum = identity;
+  if (some) sum = sums(it[0] - 1);
+  for (int64_t k = begin; k < end; ++k) {
+    const T x = u(k);
+    const T next = some ? combine(sum, x) : x;
+    v(k) = exclusive ? sum : next;
+    sum = next;
+    some = true;
+  }
+}
+]]
+
+local compiled = {} -- by type, operator and whether it is in place
+
+local function scan_kernels(type_, text, in_place)
+  local key = table.concat({ type_.name, text, tostring(in_place) }, "\0")
+  if not compiled[key] then
+    local words_of = { T = type_.name, BLOCK = tostring(BLOCK), OPERATOR = text,
+      FROM = in_place and "inout<" .. type_.name .. ", 1> v"
+        or ("in<%s, 1> u, out<%s, 1> v"):format(type_.name, type_.name) }
+    local source = scans:gsub("%f[%w]%u+%f[%W]", words_of)
+    if in_place then source = source:gsub("u%(k%);\n    const", "v(k);\n    const") end
+    compiled[key] = kernels.new(source)
+  end
+  return compiled[key]
+end
+
+-- The elements of a chunk of blocks.
+local function of_blocks(chunk, buffer)
+  return box.new({ chunk.min[0] * BLOCK },
+    { mapper.min(chunk.max[0] * BLOCK, buffer.size[0]) })
+end
+
+-- The sums of the blocks before those of a chunk.
+local function before(chunk)
+  return box.new({ mapper.max(chunk.min[0] - 1, 0) }, { chunk.max[0] - 1 })
+end
+
+-- Scans `from` into `out`, in as many levels as there are.
+local function scan(text, out, from, exclusive, identity)
+  local n, type_ = from.size[0], from.type
+  local blocks = math.ceil(n / BLOCK)
+  local list = scan_kernels(type_, text, out == from)
+  local sums = buffers.new(type_, { blocks })
+  if blocks > 1 then
+    queues.run("celer.scan", function(cg)
+      cg:parallel_for({ blocks }, list.scan_sums, cg:read(from, of_blocks), cg:discard_write(sums),
+        n)
+    end)
+    scan(text, sums, sums, false, identity)
+  end
+  queues.run("celer.scan", function(cg)
+    local read = cg:read(sums, before)
+    if out == from then
+      local both = cg:read_write(out, of_blocks)
+      return cg:parallel_for({ blocks }, list.scan, both, read, n, exclusive and 1 or 0, identity)
+    end
+    cg:parallel_for({ blocks }, list.scan, cg:read(from, of_blocks),
+      cg:discard_write(out, of_blocks), read, n, exclusive and 1 or 0, identity)
+  end)
+  sums:free()
+end
+
+local scan_options = { exclusive = true }
+
+--- Sets each element of `out` to what the elements up to it come to: sums that run along a buffer
+--- of one dimension. `exclusive`: without the element itself. Blocks of 256 elements are added up
+--- first, and then their sums; so results are the same to the bit on any number of ranks.
+---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
+---@param out celer.buffer  may be the one that is read
+---@param from celer.buffer
+---@param options? {exclusive: boolean?}
+function M.scan(operator, out, from, options)
+  local call = "celer.scan"
+  check_buffer(call, "the second argument, which it writes,", out)
+  check_buffer(call, "the third argument", from)
+  options = words.check_options(call, options or {}, scan_options, "{ exclusive = true }")
+  if from.dims ~= 1 or out.dims ~= 1 or from.size[0] ~= out.size[0] or from.type ~= out.type then
+    fail("%s: both buffers have one dimension, the same extent and the same type; here are %s and "
+      .. "%s", call, tostring(out), tostring(from))
+  end
+  local found = reduce.operator(operator, out)
+  if from.size[0] == 0 then return end
+  local identity = ffi.new(ffi.typeof("$[1]", from.type.ctype))
+  ffi.copy(identity, found.identity, from.type.size)
+  scan(found.text or operators[operator], out, from, options.exclusive, identity[0])
+end
+
+-- ---- compact ------------------------------------------------------------------------------------
+
+local gathers = {} -- by type
+
+local gather = [[
+kernel void gather(item<1> it, in<int64_t, 1> upto, in<T, 1> u, out<T, 1> v, int64_t n) {
+  const int64_t k = it[0];
+  if (k >= upto(n - 1)) return;
+  int64_t low = 0, high = n - 1; // the first element with more than k up to it
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (upto(middle) > k) high = middle;
+    else low = middle + 1;
+  }
+  v(k) = u(low);
+}
+]]
+
+local function gather_for(type_)
+  if not gathers[type_] then
+    local source = gather:gsub("%f[%w]T%f[%W]", type_.name)
+    gathers[type_] = kernels.new(source)
+  end
+  return gathers[type_]
+end
+
+--- Puts the elements of `from` where a condition holds to the front of `out`, in their order; what
+--- lies behind them in `out` stays. Gives their number, as a buffer of one element. Each rank
+--- needs all of `from` for that.
+---@param condition celer.expression|celer.buffer  of the shape of `from`, such as from:gt(0)
+---@param out celer.buffer
+---@param from celer.buffer
+---@return celer.buffer count
+function M.compact(condition, out, from)
+  local call = "celer.compact"
+  check_buffer(call, "the second argument, which it writes,", out)
+  check_buffer(call, "the third argument", from)
+  if from.dims ~= 1 or out.dims ~= 1 or from.type ~= out.type or out == from then
+    fail("%s: there are two buffers, of one dimension and of the same type; here are %s and %s",
+      call, tostring(out), tostring(from))
+  end
+  local flags = expression.select(condition, 1, 0)
+  expression.shape(call, { expression.of(from, call), flags })
+  local n, count = from.size[0], make.zeros("int64_t")
+  if n == 0 then return count end
+  local upto = buffers.new("int64_t", { n })
+  upto:set(flags)
+  M.scan("sum", upto, upto)
+  count:reduce("sum", upto:part(n - 1, n))
+  queues.run(call, function(cg)
+    cg:parallel_for(out.extents, gather_for(from.type), cg:read(upto, mapper.all),
+      cg:read(from, mapper.all), cg:write(out), n)
+  end)
+  upto:free()
+  return count
+end
+
+-- ---- pipe ---------------------------------------------------------------------------------------
+
+--- What functions of whole buffers make of one, one after the other: celer.pipe(u, f, g) is
+--- g(f(u)). Expressions that they give stay one: c:set(celer.pipe(u, f, g)) is one task.
+---@param value celer.expression|celer.buffer|number
+---@param ... fun(value: any): any
+---@return any
+function M.pipe(value, ...)
+  for k = 1, select("#", ...) do
+    local f = select(k, ...)
+    if type(f) ~= "function" then
+      fail("celer.pipe: argument %d is a function of what comes before it, not %s", k + 1,
+        words.a(f))
+    end
+    value = f(value)
+  end
+  return value
+end
+
+return M

@@ -75,8 +75,10 @@ local function name_in_celer(f)
   for name in tables.sorted_pairs(names_of_celer()) do
     if rawget(celer, name) == f then return "celer." .. name end
   end
-  for name, value in tables.sorted_pairs(rawget(celer, "io") or {}) do
-    if value == f then return "celer.io." .. name end
+  for library in tables.sorted_pairs(docs.libraries) do
+    for name, value in tables.sorted_pairs(rawget(celer, library) or {}) do
+      if value == f then return ("celer.%s.%s"):format(library, name) end
+    end
   end
 end
 
@@ -111,8 +113,10 @@ local function put_function(name, f)
   item(name, first_sentence(docs.of_function(f)))
 end
 
-local function of_io()
-  for one, f in tables.sorted_pairs(require("celer").io) do put_function("io." .. one, f) end
+local function of_library(library)
+  for one, f in tables.sorted_pairs(require("celer")[library]) do
+    put_function(library .. "." .. one, f)
+  end
 end
 
 local function of_celer()
@@ -120,8 +124,8 @@ local function of_celer()
   for name in tables.sorted_pairs(names_of_celer()) do
     local value = celer[name]
     local chapter = chapters_with("celer." .. name)[1]
-    if name == "io" then
-      of_io()
+    if docs.libraries[name] then
+      of_library(name)
     elseif type(value) == "function" then
       put_function(name, value)
     elseif chapter then
@@ -176,11 +180,12 @@ local function of_words(text)
   if names_of_celer()[name] then
     local value = require("celer")[name]
     if type(value) == "function" then return of_function(value) end
-    if name == "io" then return of_io() end
+    if docs.libraries[name] then return of_library(name) end
     return of_value("celer." .. name)
   end
-  local in_io = rawget(require("celer").io, text:match "^celer%.io%.([%w_]+)$")
-  if in_io then return of_function(in_io) end
+  local library, one = text:match "^celer%.(%w+)%.([%w_]+)$"
+  local found_in = docs.libraries[library or ""] and rawget(require("celer")[library], one)
+  if found_in then return of_function(found_in) end
   local methods = docs.methods(text:match "[:.]([%w_]+)$" or text)
   for _, doc in ipairs(methods) do put_doc(doc.of .. ":" .. (text:match "[%w_]+$"), doc) end
   if #methods > 0 then return end
@@ -203,7 +208,8 @@ local function help(_, ...)
   local doc = docs.of_class(value)
   if doc then return of_class(value, doc) end
   local path = value ~= nil and name_in_celer(value)
-  if path == "celer.io" then return of_io() end
+  local library = path and path:match "^celer%.(%w+)$"
+  if library and docs.libraries[library] then return of_library(library) end
   if path then return of_value(path) end
   put(words.a(value), ", of which nothing is written")
 end

@@ -107,10 +107,11 @@ function M.text()
   functions[1] = "---@class celer\nlocal celer = {}\n"
   for name in tables.sorted_pairs(getmetatable(celer).__names) do
     local value = celer[name]
-    if name == "io" then
-      functions[#functions + 1] = "---@class celer.io\nceler.io = {}\n"
+    if docs.libraries[name] then
+      local path = "celer." .. name
+      functions[#functions + 1] = ("---@class %s\n%s = {}\n"):format(path, path)
       for one, f in tables.sorted_pairs(value) do
-        follow(put_value(functions, "celer.io." .. one, f), found, wanted)
+        follow(put_value(functions, path .. "." .. one, f), found, wanted)
       end
     else
       follow(put_value(functions, "celer." .. name, value), found, wanted)
