@@ -135,7 +135,7 @@ local function find_target(use, to, low, extents)
       for _, offset in ipairs(access.offsets) do others = others or not is_own(offset) end
       for _, offset in ipairs(others and access.offsets or none) do
         if access.edge or meet(low, offset, extents) then
-          fail("set: %s is written, and %s reads other elements of it, which may be new already; "
+          fail("u:set: %s is written, and %s reads other elements of it, which may be new already; "
             .. "write into another buffer, next:set(...), and go on with that one, or "
             .. "%s:set(celer.array(...))", text(to), text(use.root), text(to))
         end
@@ -245,7 +245,7 @@ function M.set(to, value)
   local target = to.member
   for _, access in ipairs(use.accesses) do target = target or access.target end
   local mode = target and "read_write" or "discard_write"
-  submit("set", use, sink_of(to, target), range_of(to), function(cg)
+  submit("u:set", use, sink_of(to, target), range_of(to), function(cg)
     return cg[mode](cg, to.buffer)
   end)
 end
@@ -284,7 +284,7 @@ function M.reduce(to, operator, value, options)
     kind = to.kind, spelling = type_.name, lanes = 1,
     parameter = ("reducer<%s> to"):format(type_.name),
     store = function(values) return ("to.combine(%s);"):format(values[1]) end }
-  submit("reduce", use, sink, node.extents, function(cg)
+  submit("t:reduce", use, sink, node.extents, function(cg)
     return cg:reduce(to.buffer, operator, options)
   end)
 end

@@ -66,7 +66,8 @@ local function add_load(self, node, low)
   local zero = is_zero(offset)
   local k = access_of(self, node, not zero and node.edge or nil)
   local access, at = self.accesses[k], nil
-  for i, other in ipairs(access.offsets) do
+  -- Two parts that lie alike by chance are two: with others the kernel is the same.
+  for i, other in ipairs((zero or access.edge) and access.offsets or {}) do
     if same_offset(other, offset) then at = i end
   end
   if not at then
@@ -184,7 +185,8 @@ local write = {
   div = sign("", "$1 / $2"),
   min = of_lua "min", max = of_lua "max",
   mod = same_type(function(type_, a, b)
-    return ("lua::%s<%s>(%s, %s)"):format(type_ == "long long" and "mod_whole" or "mod", type_, a, b)
+    local name = type_ == "long long" and "mod_whole" or "mod"
+    return ("lua::%s<%s>(%s, %s)"):format(name, type_, a, b)
   end),
   abs = same_type(function(type_, a)
     if type_ == "long long" then return ("lua::abs<long long>(%s)"):format(a) end

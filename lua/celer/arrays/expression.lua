@@ -170,8 +170,8 @@ function M.shape(call, args)
       local same = #arg.extents == #first.extents
       for d, n in ipairs(arg.extents) do same = same and n == first.extents[d] end
       if not same then
-        fail("%s: the shapes differ: %s is %s, and %s is %s; take parts of one shape, u:part(lo, hi)",
-          call, M.text(first), shape_text(first), M.text(arg), shape_text(arg))
+        fail("%s: the shapes differ: %s is %s, and %s is %s; take parts of one shape, "
+          .. "u:part(lo, hi)", call, M.text(first), shape_text(first), M.text(arg), shape_text(arg))
       end
     end
   end
@@ -427,7 +427,9 @@ end
 function Expression:part(low, high)
   local call = "u:part"
   local node = elements_of(self, call)
-  if node.moved then fail "u:part: take the part first, and then shift it: u:part(lo, hi):shift(1)" end
+  if node.moved then
+    fail "u:part: take the part first, and then shift it: u:part(lo, hi):shift(1)"
+  end
   local lo, hi = corners(node, low, high, call)
   local out = copy_of(node)
   out.low, out.extents, out.whole = {}, {}, false
@@ -510,7 +512,7 @@ function Expression:field(name)
   return out
 end
 
--- ---- tasks ---------------------------------------------------------------------------------------
+-- ---- tasks --------------------------------------------------------------------------------------
 
 --- Sets each element, in one task: u:set(a + 2 * b). What is set may be a part, or a field.
 ---@param value celer.expression|celer.buffer|number|boolean

@@ -40,7 +40,9 @@ local function parameters_of(call, shape, values, found)
     local is_buffer = type(value) ~= "number" and type(value) ~= "boolean"
     if is_buffer then
       check_buffer(call, "what it reads", value)
-      if value.dims > 0 then expression.shape(call, { expression.of(shape, call), expression.of(value, call) }) end
+      if value.dims > 0 then
+        expression.shape(call, { expression.of(shape, call), expression.of(value, call) })
+      end
     end
     local number = is_buffer and found[value]
     if not number then

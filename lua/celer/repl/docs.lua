@@ -87,7 +87,9 @@ function M.source(module) return lines_of("=celer/" .. module:gsub("%.", "/") ..
 function M.comment_lines(lines, at)
   local first = at
   while first > 1 and lines[first - 1]:find "^%s*%-%-%-" do first = first - 1 end
-  return { unpack(lines, first, at - 1) }
+  local out = {}
+  for k = first, at - 1 do out[#out + 1] = lines[k]:gsub("^%s+", "") end
+  return out
 end
 
 -- The comment that ends above line `at`; nil for none.

@@ -25,7 +25,8 @@ local function sources(extents)
     return { kind = kind, f = f, element = element,
       buffer = celer.buffer(element, extents, { init = f }) }
   end
-  return { source("float", "float", function(i, j, k) return (i * 3 + (j or 0) - (k or 0)) / 8 - 1 end),
+  return {
+    source("float", "float", function(i, j, k) return (i * 3 + (j or 0) - (k or 0)) / 8 - 1 end),
     source("double", "double", function(i, j, k) return 1 / (1 + i + 2 * (j or 0) + (k or 0)) end),
     source("int", "int", function(i, j, k) return (i * 7 + (j or 0) * 3 + (k or 0)) % 9 - 4 end),
     source("int8_t", "int", function(i) return i % 5 - 2 end) }
@@ -261,7 +262,7 @@ same("none", celer.arange("int", 3, 3).size[0], 0)
 all("linspace", celer.linspace("double", 1, 2, 5), function(i) return 1 + i / 4 end)
 same("one", q:wait(celer.linspace("double", 1, 2, 1))(0), 1)
 all("a table", celer.array { 3, 4, 5 }, function(i) return 3 + i end)
-same("like", tostring(celer.like(celer.zeros("float3", { 2, 3 }), { name = "l" })),
+same("like", tostring(celer.like(celer.full("float3", { 2, 3 }, { x = 1 }), { name = "l" })),
   "buffer l: float3[2][3], 72 bytes")
 local a = celer.arange("int8_t", 4)
 same("type", celer.array(a + 1).type.name, "int8_t")
@@ -294,7 +295,8 @@ local s = celer.buffer(celer.struct("unlike", "double x; char c[3];"), { 7 }, { 
 local t = celer.buffer("double", {}, { name = "t", init = 0 })
 refused("a + b: the shapes differ: a is [7], and b is [3]", function() return 1, a + b end)
 refused("a:set: the shapes differ", function() a:set(b) end)
-refused("k:set: it has whole numbers (int), and a * 2 may be a fraction", function() k:set(a * 2) end)
+refused("k:set: it has whole numbers (int), and a * 2 may be a fraction",
+  function() k:set(a * 2) end)
 refused("k:set: it has whole numbers (int), and 1.5", function() k:set(1.5) end)
 refused("and k % k may be a fraction", function() k:set(k % k) end)
 refused("celer.select: the condition a is a number", function() return 1, celer.select(a, 1, 2) end)
@@ -316,9 +318,8 @@ refused("a buffer, an expression over buffers or a number is needed, not a strin
   function() a:set("1") end)
 refused("needed, not a table", function() return 1, a + {} end)
 refused("a + 1 is computed", function() (a + 1):set(1) end)
-refused("call it", function() a:set(a:shift(1)) end)
 refused("say what lies beyond its edges", function() a:set(a:shift(1)) end)
-refused("not "wrap"", function() a:shift(1, "wrap") end)
+refused([[not "wrap"]], function() a:shift(1, "wrap") end)
 refused("takes a whole number for each dimension of a, which has 1 dimension",
   function() a:shift(1, 2, 3) end)
 refused("u:part: in dimension 0 the part is from 3 up to 8, and a has 0 up to 7",
@@ -339,7 +340,7 @@ refused("a struct has no number 0", function() celer.zeros("float2", 2) end)
 refused("the table is empty", function() celer.array {} end)
 b:free()
 refused("the buffer b was freed", function() return 1, b + 1 end)
-refused("celer.array inside", function() q:submit(function() a:set(1) end) end)
+refused("u:set inside the function of a q:submit", function() q:submit(function() a:set(1) end) end)
 ]==])
 
   -- What a dry run says of so many steps.
@@ -391,7 +392,7 @@ refused("celer.array inside", function() q:submit(function() a:set(1) end) end)
       print(celer.select(a:lt(b + 1), celer.math.sqrt(a), b:shift(-1, "periodic")))]] })
     assert.equal("expression (a + 2 * b) / -(a - (b - 1)) ^ 2: [4], not computed; "
       .. "c:set(expression) and celer.array(expression) do it\n"
-      .. "expression celer.select(a:lt(b + 1), celer.math.sqrt(a), b:shift(-1, \"periodic\")): [4], "
-      .. "not computed; c:set(expression) and celer.array(expression) do it\n", r.stdout)
+      .. "expression celer.select(a:lt(b + 1), celer.math.sqrt(a), b:shift(-1, \"periodic\")): "
+      .. "[4], not computed; c:set(expression) and celer.array(expression) do it\n", r.stdout)
   end)
 end)
