@@ -196,9 +196,8 @@ local write = {
 
 function write.pow(self, node, lane, type_)
   local base = as(self, node.args[1], lane, type_)
-  if node.args[2].value == 2 then return ("lua::square<%s>(%s)"):format(type_, base) end
-  return ("%s(%s, %s)"):format(type_ == "float" and "powf" or "pow", base,
-    as(self, node.args[2], lane, type_))
+  local exponent = node.args[2].value == 2 and "2" or as(self, node.args[2], lane, type_)
+  return ("lua::pow<%s>(%s, %s)"):format(type_, base, exponent)
 end
 
 -- Of whole numbers themselves; else a whole number of what the library gives.
