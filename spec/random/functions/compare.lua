@@ -28,6 +28,12 @@ local function helper(a, b)
   return s
 end
 
+local function total(m, first)
+  local s = 0
+  for j = first, first + 2 do s = s * 0.5 + m[j] end
+  return s
+end
+
 local function u_at(i)
   local x = math.sin(i * 1.7) * 3
   return i % 7 == 0 and math.floor(x) or x
@@ -224,9 +230,9 @@ local function power_2(x) return 1 / (x * x) end
 
 -- A function of its text, with what it captures.
 local function load_function(text, number, with)
-  local chunk = assert(loadstring(("local n, k, q, helper, t, flag, p, celer = ...\n%s"
+  local chunk = assert(loadstring(("local n, k, q, helper, total, t, flag, p, celer = ...\n%s"
     .. "return function(i, u, w, e, v, o, c)\n%s\nend"):format(with, text), "=f" .. number))
-  return chunk(n, k, q, helper, t, flag, p, celer)
+  return chunk(n, k, q, helper, total, t, flag, p, celer)
 end
 
 local function translate(case, f, call)

@@ -2,9 +2,9 @@
 ---
 --- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read, e
 --- of doubles, which is read beyond its edges, v of doubles and o of integers, which are written
---- at i, and a number c. Captured: n, k (a
---- fraction), q (2), a list t of four numbers, a boolean flag, a function helper, and functions
---- power2 and so on, which are x ^ 2: kernels have products there.
+--- at i, and a number c. Captured: n, k (a fraction), q (2), a list t of four numbers, a boolean
+--- flag, functions helper and total (of a table), and functions power2 and so on, which are
+--- x ^ 2: kernels have products there.
 local M = {}
 
 local random = math.random
@@ -15,8 +15,8 @@ local Maker = {}
 Maker.__index = Maker
 
 local function new_maker()
-  return setmetatable({ numbers = {}, counters = { "i" }, flags = {}, names = 0, depth = 0,
-    lines = {} }, Maker)
+  return setmetatable({ numbers = {}, counters = { "i" }, flags = {}, tables = {}, names = 0,
+    depth = 0, lines = {} }, Maker)
 end
 
 function Maker:put(text, ...)
@@ -66,6 +66,13 @@ end
 
 -- ---- numbers and conditions -------------------------------------------------------------
 
+-- An element of a table that the function has made, of [first, first + 3).
+function Maker:element(d)
+  local one = pick(self.tables)
+  if random(2) == 1 then return ("%s[%d]"):format(one.name, one.first + random(0, 2)) end
+  return ("%s[(%s) %% 3 + (%d)]"):format(one.name, self:whole(d), one.first)
+end
+
 local literals = { "0", "1", "2", "3", "-1", "0.5", "-2.5", "1e-3", "7", "100", "0.1" }
 
 local function operator(signs)
@@ -111,6 +118,12 @@ local numbers = {
   function() return pick { "c", "k", "u.size[0]", "p.feed" } end,
   function(self, d) return ("helper(%s, %s)"):format(self:number(d), self:number(d)) end,
   function(self) return ("t[(%s) %% 4]"):format(self:whole(1)) end,
+  function(self, d)
+    if #self.tables == 0 then return "2" end
+    return random(6) > 1 and self:element(1) or ("total(%s, %d)"):format(
+      self.tables[#self.tables].name, self.tables[#self.tables].first)
+      .. (d > 1 and " * " .. self:number(d - 1) or "")
+  end,
 }
 
 function Maker:number(d)
@@ -137,8 +150,8 @@ end
 
 -- What f declares is forgotten after it.
 function Maker:scope(f)
-  local lists = { self.numbers, self.counters, self.flags }
-  local counts = { #self.numbers, #self.counters, #self.flags }
+  local lists = { self.numbers, self.counters, self.flags, self.tables }
+  local counts = { #self.numbers, #self.counters, #self.flags, #self.tables }
   self.depth = self.depth + 1
   f()
   self.depth = self.depth - 1
@@ -228,6 +241,35 @@ local statements = {
     self:put("end")
   end,
   function(self) self:put("o[i] = %s", self:whole(2)) end,
+  function(self)
+    local name = self:name "m"
+    self:put("local %s = { %s, %s, %s }", name, self:number(2), self:number(1), pick(literals))
+    table.insert(self.tables, { name = name, first = 1 })
+  end,
+  function(self)
+    local name, first = self:name "m", random(-2, 2)
+    self:put("local %s = {}", name)
+    local counter = self:name "k"
+    self:put("for %s = %d, %d do", counter, first, first + 2)
+    self:scope(function()
+      table.insert(self.counters, counter)
+      self:put("%s[%s] = %s", name, counter, self:number(2))
+      table.insert(self.numbers, ("%s[%s]"):format(name, counter))
+      if random(2) == 1 then self:block(1, 2, false) end
+    end)
+    self:put "end"
+    table.insert(self.tables, { name = name, first = first })
+  end,
+  function(self)
+    if #self.tables > 0 then self:put("%s = %s", self:element(1), self:number(2)) end
+  end,
+  function(self)
+    if #self.tables == 0 then return end
+    local name, element = self:name "a", self:element(1)
+    self:put("local %s = %s", name, element)
+    self:put("%s = %s", element, self:number(2))
+    self:put("%s = %s + %s", self:element(0), name, element)
+  end,
 }
 
 function Maker:statement(d, in_loop) pick(statements)(self, d, in_loop) end

@@ -187,6 +187,53 @@ compare("booleans", function(i, b, v)
 end, { n }, { "bool", { n }, function(i) return i % 3 == 0 end }, { "double", { n }, zero })
 ]])
 
+  script.everywhere("makes tables of an item's own", setup .. [[
+local n = 10
+local function zero() return 0 end
+local function value(i, j) return math.sin(3 * i + 7 * (j or 0)) end
+local weights = { [-1] = 0.25, [0] = 0.5, 0.25 }
+local function dot(a, b)
+  local s = 0
+  for k = -1, 1 do s = s + a[k] * b[k] end
+  return s
+end
+local function sort(a, most)
+  for j = 2, most do
+    for k = most, j, -1 do
+      if a[k] < a[k - 1] then a[k], a[k - 1] = a[k - 1], a[k] end
+    end
+  end
+end
+compare("a median", function(i, j, u, v)
+  local here = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  for a = -1, 1 do
+    for b = -1, 1 do here[a * 3 + b + 5] = u[(i + a) % n][(j + b) % n] end
+  end
+  sort(here, 9)
+  v[i][j] = here[5]
+end, { n, n }, { "double", { n, n }, value }, { "double", { n, n }, zero })
+compare("a product", function(i, u, v, w)
+  local here, flags, total = {}, { true, false }, 0
+  for k = -1, 1 do here[k] = u[(i + k) % n] end
+  for turn = 1, 3 do
+    local next = {}
+    for k = -1, 1 do next[k] = here[k] * turn end
+    total = total + dot(next, here)
+    here[0] = next[1]
+    flags[turn % 2 + 1] = turn > i
+  end
+  v[i] = flags[1] and total or -total
+  local count = { i % 3, 2, 7 }
+  count[2] = count[1] + count[3]
+  w[i] = count[2] * count[i % 3 + 1]
+end, { n }, { "double", { n }, value }, { "double", { n }, zero }, { "int", { n }, zero })
+compare("floats", function(i, u, v)
+  local a = { u[i], 0.5, u[i] * 0.5 }
+  a[2] = a[1] + a[3]
+  v[i] = a[2] * weights[0] + weights[1]
+end, { n }, { "float", { n }, function(i) return i * 0.25 end }, { "float", { n }, zero })
+]])
+
   script.everywhere("takes captured values as they are at each submission", [[
 local v = celer.buffer("double", 8)
 local c, n, list, options, flag = 0.5, 8, { [0] = 1, 2, 3, 4 }, { feed = 1 }, true
@@ -655,8 +702,24 @@ celer.wait()
     { "i, v", "v[i] = u[i]", "v", "the kernel captures 'u', the buffer u: make it a parameter" },
     { "i, v", "v[i] = text", "v", "it takes a string" },
     { "i, v", "local a = 'x' .. i v[i] = 1", "v", "cannot join strings" },
-    { "i, v", "local a = {} a[1] = 2 v[i] = 1", "v", "cannot make tables" },
-    { "i, v", "local a = { 1, 2 } v[i] = a[1]", "v", "cannot make tables" },
+    { "i, v", "local a = {} v[i] = a[1]", "v", "element %[1%] of a table may be read here" },
+    { "i, v", "local a = { 1, 2 } v[i] = a[3]", "v", "element %[3%] of a table may be read" },
+    { "i, v", "local a = {} for k = 1, 3 do if i > k then a[k] = 1 end end v[i] = a[2]", "v",
+      "element %[2%] of a table may be read" },
+    { "i, v", "local a = {} for k = 1, i do a[k % 3] = k end v[i] = a[1]", "v",
+      "element %[1%] of a table may be read" },
+    { "i, v", "local a = {} for k = 1, 2 do local s = a[k] or 0 a[k] = s v[i] = s end", "v",
+      "element %[1%] of a table may be read" },
+    { "i, v", "local a = {} a[i] = 1 v[i] = a[i]", "v", "a table of a kernel has at most 256" },
+    { "i, v", "local a = { 1, 2 } v[i] = a[i / 2]", "v", "this index is no whole number" },
+    { "i, v", "local a = { x = 1 } v[i] = a.x", "v", "a table of a kernel has elements by whole" },
+    { "i, v", "local a = { 'x' } v[i] = 1", "v", "a table of a kernel has numbers or booleans" },
+    { "i, v", "local a = { 1, true } v[i] = a[1]", "v", "has numbers, or else booleans" },
+    { "i, v", "local a = { 1 } a[1] = nil v[i] = 1", "v", "cannot be nil" },
+    { "i, v", "local a = { { 1 } } v[i] = a[1][1]", "v", "it takes a table" },
+    { "i, v", "local a = { math.min(1, i) } v[i] = a", "v", "fill a table with all|it takes a" },
+    { "i, v", "local a = { 1 } if i > 3 then a = { 2 } end v[i] = a[1]", "v",
+      "cannot index a value that was chosen before" },
     { "i, v", "local f = function() return i end v[i] = f()", "v", "cannot make functions" },
     { "i, v", "v[i] = again(i)", "v", "'again' calls itself", 8 },
     { "i, v", "for k in pairs(list) do v[i] = k end", "v", "pairs cannot be called in a kernel" },

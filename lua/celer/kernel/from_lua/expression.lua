@@ -285,6 +285,15 @@ function write.lookup(self, node, args)
   return ("%s[%s - (%d)]"):format(self.lists[list], self:as(at, type_of(at)), list.first)
 end
 
+function write.get(self, node, args)
+  local array = node.table
+  return ("%s[%s - (%d)]"):format(self:table_name(array), self:as(args[1], type_of(args[1])),
+    array.first)
+end
+
+--- The name of a table that the kernel makes.
+function Writer.table_name(_, array) return "a" .. array.id end
+
 -- ---- statements ----------------------------------------------------------------------------
 
 local function check_stored(self, node, element, value)
@@ -319,6 +328,10 @@ end
 ---@param node celer.node
 ---@return string
 function Writer:statement(node)
+  if node.op == "set" then
+    return ("%s = %s;"):format(write.get(self, node, node.args), self:as(node.args[2],
+      type_of(node.table)))
+  end
   local array, at = self.arrays[node.array.number], self:coordinates(node)
   if node.op == "reduce" then
     return ("%s%s.combine(%s);"):format(array, #node.index > 0 and "(" .. at .. ")" or "",

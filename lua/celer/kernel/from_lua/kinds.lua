@@ -70,6 +70,8 @@ function M.class_of(x)
   return x >= MANY and "many" or x > 0 and "few" or "small"
 end
 
+local WIDEN = 4 -- rounds after which bounds that still grow are given up
+
 local fixed = {}
 
 function fixed.number(node)
@@ -206,6 +208,26 @@ end
 
 step.store, step.reduce = element_of, element_of
 
+-- All elements of a table that the kernel makes are of one kind.
+function step.set(node, context)
+  local array, value = node.table, node.args[2]
+  local low, high = array.low, array.high
+  array.kind = join(array.kind, value.kind)
+  if array.kind == "int" then
+    low, high = min(low or value.low, value.low), max(high or value.high, value.high)
+    if context.round > WIDEN and (low ~= array.low or high ~= array.high) then
+      array.kind = "weak"
+    end
+  end
+  if array.kind ~= "int" then low, high = nil, nil end
+  array.low, array.high = low, high
+  set(node, array.kind, low, high)
+end
+
+function step.get(node)
+  set(node, node.table.kind, node.table.low, node.table.high)
+end
+
 -- The index of a counted loop; false for what is none, or not whole.
 local function loop_index(node)
   local loop = node.loop
@@ -222,8 +244,6 @@ local function loop_index(node)
   end
   return true
 end
-
-local WIDEN = 4 -- rounds after which bounds that still grow are given up
 
 local function phi_of_whole(node, low, high, round)
   if node.kind == "weak" then return end
@@ -258,7 +278,7 @@ end
 
 local counts = {}
 for op in ([[add sub mul div mod pow neg abs min max floor ceil call bits philox lt le in_loop
-    lookup]])
+    lookup get]])
   :gmatch "%S+" do counts[op] = true end
 
 local phrases = { ["nil"] = "what may be nil", bool = "a boolean", struct = "a struct",
@@ -278,7 +298,7 @@ end
 local passes_zero = { add = true, sub = true, mul = true, neg = true, min = true, max = true,
   phi = true, floor = true, ceil = true }
 local hides_zero = { lt = true, le = true, eq = true, in_loop = true, bits = true, philox = true,
-  abs = true, lookup = true, mod = true }
+  abs = true, lookup = true, get = true, mod = true }
 
 local function shows(node)
   if node.op == "store" or node.op == "reduce" then

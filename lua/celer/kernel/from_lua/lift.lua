@@ -52,7 +52,7 @@ end
 local nouns = { number = "a number", ["nil"] = "nil", string = "a string", array = "a buffer",
   part = "a part of a buffer", element = "an element of a buffer", bool = "a boolean",
   flag = "a boolean", module = "a table", ["function"] = "a function", method = "a method",
-  sizes = "the extents of a buffer", phi = "a value that was chosen before" }
+  table = "a table", sizes = "the extents of a buffer", phi = "a value that was chosen before" }
 
 Lift.fields = elements.find
 
@@ -68,7 +68,8 @@ function Lift:value(node)
     self.fail("'%s' has %s, and is given %d here", node.array.name,
       words.count(node.array.dims, "dimension"), #node.index)
   elseif node.op == "array" or node.op == "module" or node.op == "method"
-    or node.op == "function" or node.op == "string" or node.op == "sizes" then
+    or node.op == "function" or node.op == "string" or node.op == "sizes"
+    or node.op == "table" then
     self.fail("a kernel computes with numbers and booleans; here it takes %s", Lift.describe(node))
   end
   return node

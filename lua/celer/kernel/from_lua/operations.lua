@@ -3,6 +3,7 @@ local bytecode = require "celer.kernel.from_lua.bytecode"
 local calls = require "celer.kernel.from_lua.calls"
 local captured = require "celer.kernel.from_lua.captured"
 local graphs = require "celer.kernel.from_lua.graph"
+local local_arrays = require "celer.kernel.from_lua.local_arrays"
 local util = require "jit.util"
 local words = require "celer.words"
 
@@ -83,6 +84,7 @@ local function index(self, node, key)
   if node.op == "array" or node.op == "part" then return index_array(self, node, key) end
   if node.op == "element" then return index_element(self, node, key) end
   if node.op == "module" then return captured.index(self.captured, node, key) end
+  if node.op == "table" then return local_arrays.get(self, node, key) end
   if node.op == "sizes" then
     if key.op ~= "number" then
       self.fail("'%s.size' takes a dimension, as a number that stands there", node.array.name)
@@ -94,6 +96,7 @@ end
 
 -- The node that is stored: a whole struct, too.
 local function store(self, node, key, value)
+  if node.op == "table" then return local_arrays.set(self, node, key, value) end
   if node.op == "array" or node.op == "part" then
     local array, list = node.array, append(node.index, self:value(key))
     if array.what == "reduction" then
@@ -194,7 +197,7 @@ local conditions = {
 local function truth(self, d)
   local node = self:get(d)
   if node.op == "element" or node.op == "array" or node.op == "part" or node.op == "module"
-    or node.op == "function" or node.op == "string" then
+    or node.op == "function" or node.op == "string" or node.op == "table" then
     return self.graph:make("bool", { k = true })
   end
   return node
@@ -285,6 +288,9 @@ function run.KNIL(self, i)
   for s = i.a, i.d do self:set(s, self.graph:make "nil") end
 end
 
+function run.TNEW(self, i) self:set(i.a, local_arrays.new(self)) end
+function run.TDUP(self, i) self:set(i.a, local_arrays.new(self, i.d)) end
+
 function run.UGET(self, i) self:set(i.a, captured.upvalue(self.captured, self.frame.f, i.d)) end
 function run.GGET(self, i)
   self:set(i.a, captured.global(self.captured, self.frame.f, text(self, i.d)))
@@ -318,13 +324,12 @@ function run.GSET(self, i)
     text(self, i.d), text(self, i.d))
 end
 
-local no_tables = "make tables, or change them: use local variables"
 local no_iterators = "loop over an iterator: count, as in for k = 0, n - 1 do"
 
 -- What a kernel cannot do.
 local why = {
   FNEW = "make functions: write them in front of the kernel, and call them",
-  TNEW = no_tables, TDUP = no_tables, TSETM = no_tables,
+  TSETM = "fill a table with all that a call gives: use local variables",
   CAT = "join strings: it computes with numbers and booleans",
   LEN = "take a length by '#': use u.size[0] or u:extent(0)",
   VARG = "use '...'", ITERC = no_iterators, ITERN = no_iterators, ISNEXT = no_iterators,

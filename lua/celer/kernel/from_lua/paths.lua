@@ -128,6 +128,25 @@ function M.certain(graph, through)
   return not ends_outside(graph.blocks[1])
 end
 
+--- Whether every way to block `to` comes through a block.
+---@param graph celer.graph
+---@param through celer.block
+---@param to celer.block
+---@return boolean
+function M.must_pass(graph, through, to)
+  local seen = {}
+  local function reaches(block)
+    if block == through or seen[block] then return false end
+    if block == to then return true end
+    seen[block] = true
+    local ends = block.ends
+    if not ends then return false end
+    if ends.to then return reaches(ends.to) end
+    return reaches(ends.yes) or not is_entered(ends) and reaches(ends.no)
+  end
+  return not reaches(graph.blocks[1])
+end
+
 -- Whether an edge leads out of the loop of blocks first..last but at its end.
 local function leaves(block, first, last)
   local ends = block.ends

@@ -103,6 +103,7 @@ function by_op.mod(self, node)
 end
 
 function by_op.lookup(_, node) return constant(node.low), constant(node.high) end
+by_op.get = by_op.lookup
 
 function by_op.phi(self, node)
   if node.loop then return by_op.loop(self, node) end

@@ -52,7 +52,9 @@ local function inlining(graph)
     local by = user[node]
     local ok = node.block and not node.effect and node.op ~= "phi" and count[node] == 1
       and (by == node.block.ends or by.block == node.block and by.op ~= "phi")
-    if ok and node.op == "load" then ok = before[place_of(by)] == before[node] end
+    if ok and (node.op == "load" or node.op == "get") then
+      ok = before[place_of(by)] == before[node]
+    end
     known[node] = ok and true or false
     return known[node]
   end
@@ -179,6 +181,10 @@ local function declarations(self, spec)
     out[#out + 1] = ("  const %s %s[] = {%s};"):format(list.type or "double",
       self.writer.lists[list], table.concat(numbers, ", "))
   end
+  for _, array in ipairs(spec.locals) do
+    out[#out + 1] = ("  %s %s[%d];"):format(expression.type_of(array),
+      self.writer:table_name(array), array.count)
+  end
   for d = 0, spec.items - 1 do
     out[#out + 1] = ("  const %s i%d = it[%d];"):format(spec.wide and "long long" or "int", d, d)
   end
@@ -197,6 +203,7 @@ end
 ---@field arrays table<integer, string>
 ---@field tables celer.number_table[]
 ---@field lists table<celer.number_table, string>
+---@field locals celer.local_array[]
 
 --- A kernel.
 ---@param graph celer.graph

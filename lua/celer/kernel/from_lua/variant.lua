@@ -10,6 +10,7 @@ local footprint = require "celer.kernel.from_lua.footprint"
 local kinds = require "celer.kernel.from_lua.kinds"
 local lift = require "celer.kernel.from_lua.lift"
 local linear = require "celer.kernel.from_lua.linear"
+local local_arrays = require "celer.kernel.from_lua.local_arrays"
 local ranges = require "celer.kernel.from_lua.ranges"
 local source = require "celer.kernel.from_lua.source"
 local whole = require "celer.kernel.from_lua.whole"
@@ -81,7 +82,7 @@ local function unique(taken, name)
   name = name:gsub("[^%w_]", "_")
   if not name:find "^%a" or name:find "__" then name = "v" .. name:gsub("_+", "_") end
   if name:find "^%u[%u%d_]*$" and #name > 1 then name = name .. "_" end
-  while reserved[name] or taken[name] or name:find "^[xtBi]%d+$" do name = name .. "_" end
+  while reserved[name] or taken[name] or name:find "^[axtBi]%d+$" do name = name .. "_" end
   taken[name] = true
   return name
 end
@@ -200,7 +201,7 @@ end
 local function write_source(self, call, name)
   local taken = { [name] = true }
   local spec = { name = name, items = call.items, wide = call.wide, names = {}, arrays = {},
-    lists = {}, tables = self.captured.table_list,
+    lists = {}, tables = self.captured.table_list, locals = self.locals,
     params = { ("item<%d> it"):format(call.items) } }
   self.order = {}
   add_arrays(self, call, spec, taken)
@@ -223,6 +224,7 @@ function M.translate(f, call, name, keep_reads)
   whole.mark(self.graph)
   classify(self, call)
   kinds.find(self.graph, call.wide, fail)
+  self.locals = local_arrays.check(self.graph, fail)
   name_numbers(self)
   local context = linear.context(not call.wide)
   assume(self, call, context)

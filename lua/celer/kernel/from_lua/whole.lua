@@ -42,6 +42,7 @@ end
 look.reduce = look.store
 
 function look.lookup(node) want(node.args[1]) end
+look.get, look.set = look.lookup, look.lookup
 look.bits = function(node)
   for _, arg in ipairs(node.args) do want(arg) end
 end
@@ -80,6 +81,13 @@ end
 local function is_whole(node, seen)
   if node.kind == "int" or seen[node] then return true end
   if node.op == "floor" or node.op == "ceil" then return true end
+  if node.op == "get" then
+    seen[node] = true
+    for _, set in ipairs(node.table.sets) do
+      if not is_whole(set.args[2], seen) then return false end
+    end
+    return true
+  end
   if not keeps[node.op] or node.op == "div" then return false end
   seen[node] = true
   for _, arg in ipairs(node.args) do
