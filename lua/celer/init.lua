@@ -76,6 +76,7 @@ local names = {
   seed = { "run.random", "seed", true },
   png = { "io.image", "png" },
   plot = { "draw.plot", "plot" },
+  show = { "draw.show", "show", true },
   csv = { "io.csv" },
   io = { "io.files", nil, true },
   checkpoint = { "io.checkpoint", "save", true },

@@ -139,12 +139,12 @@ local function numbers_of(data, chosen)
   end, height, width
 end
 
---- Draws what celer.png draws, of options that are known to be right.
----@param path string
+--- What celer.png draws, of options that are known to be right.
 ---@param data celer.view
 ---@param options table
 ---@param chosen celer.draw.chosen?
-function M.write(path, data, options, chosen)
+---@return ffi.cdata* bytes, integer height, integer width  red, green and blue of each pixel
+function M.pixels(data, options, chosen)
   local each, height, width = numbers_of(data, chosen)
   local in_color = not chosen and data.dims == 3
   local low, span = span_of(each, in_color, options)
@@ -163,8 +163,14 @@ function M.write(path, data, options, chosen)
   end)
   if (options.scale or 1) > 1 or frame.is_wanted(options) then
     local canvas = frame.around(bytes, height, width, options, low, low + span, shade)
-    bytes, height, width = canvas.bytes, canvas.height, canvas.width
+    return canvas.bytes, canvas.height, canvas.width
   end
+  return bytes, height, width
+end
+
+--- Writes them as a PNG file.
+function M.write(path, data, options, chosen)
+  local bytes, height, width = M.pixels(data, options, chosen)
   place.check(posix.make_folders_for(path))
   place.check(core.png(path, width, height, ffi.string(bytes, 3 * width * height)))
 end

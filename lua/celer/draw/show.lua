@@ -1,0 +1,76 @@
+--- show.lua -- celer.show: a buffer as a picture in the terminal.
+local buffers = require "celer.data.buffer"
+local core = require "celer.core"
+local captures = require "celer.data.snapshot"
+local default = require "celer.submit.default"
+local ffi = require "ffi"
+local grid = require "celer.draw.grid"
+local image = require "celer.io.image"
+local place = require "celer.place"
+local terminal = require "celer.draw.terminal"
+local view = require "celer.data.view"
+local words = require "celer.words"
+
+local M = {}
+
+-- Renamed, so that a script may declare these functions as it likes.
+ffi.cdef [[
+int celer_isatty(int fd) __asm__("isatty");
+int celer_ioctl(int fd, unsigned long request, ...) __asm__("ioctl");
+]]
+local STDOUT, WINDOW_SIZE = 1, 0x5413
+local COLUMNS = 80 -- where there is no terminal that could say
+local PIXELS = 320 -- a picture that is smaller is enlarged
+
+local function columns_of_terminal()
+  local size = ffi.new("unsigned short[4]")
+  local failed = ffi.C.celer_ioctl(STDOUT, ffi.cast("unsigned long", WINDOW_SIZE), size) ~= 0
+  return not failed and size[1] > 0 and size[1] or COLUMNS
+end
+
+local known = { as = true }
+for name in pairs(image.options) do known[name] = true end
+
+local function snapshot_of(data)
+  if buffers.is_buffer(data) then
+    return default.wait(captures.capture(data, nil, { dry = 0 }))
+  end
+  if getmetatable(data) == view.View then return data end
+  place.fail("celer.show: the first argument must be a buffer or a snapshot, not %s",
+    words.a(data))
+end
+
+---@class celer.shown: celer.picture
+---@field as "kitty"|"sixel"|"blocks"?  how; what the terminal can by default
+
+--- Shows a buffer, as it is after all tasks before, or a snapshot as a picture in the terminal,
+--- with the options of celer.png: by kitty's protocol, as sixels, or in coloured half blocks.
+--- Where the output is no terminal it shows nothing, unless `as` says how. Rank 0 writes.
+---@param data celer.buffer|celer.view
+---@param options? celer.shown
+function M.show(data, options)
+  options = options == nil and {} or options
+  words.check_options("celer.show", options, known)
+  local as = options.as
+  if as ~= nil and not terminal.knows(as) then
+    place.fail('celer.show: as must be "kitty", "sixel" or "blocks", not %s',
+      type(as) == "string" and ("%q"):format(as) or words.a(as))
+  end
+  local snapshot = snapshot_of(data)
+  local chosen, fault = image.choose(snapshot.name, snapshot.type, snapshot.dims, snapshot,
+    options)
+  if fault then place.fail("celer.show: %s", fault) end
+  if core.rank() ~= 0 or not as and ffi.C.celer_isatty(STDOUT) == 0 then return end
+  as = as or terminal.way(os.getenv)
+  local drawn = image.with_limits(options, snapshot, chosen and chosen.dim)
+  if as ~= "blocks" and not drawn.scale then
+    local down, across = grid.shown(chosen and chosen.dim)
+    local most = math.max(snapshot.size[down], snapshot.size[across])
+    drawn.scale = math.max(1, math.floor(PIXELS / most))
+  end
+  local bytes, height, width = image.pixels(snapshot, drawn, chosen)
+  io.stdout:write(terminal.encode(as, bytes, height, width, columns_of_terminal()))
+  io.stdout:flush()
+end
+
+return M
