@@ -122,6 +122,14 @@ describe("the guide", function()
     assert.equal(4, tried)
   end)
 
+  for _, program in ipairs(programs) do
+    if program.title:find("^Recipes") then
+      it(program.title .. ", on three ranks", function()
+        check(program.after.text, run(program.code, 3))
+      end)
+    end
+  end
+
   it("has ranks that come late lose no rows of a file of all", function()
     local late = [[
 require("celer").queue():wait() -- all ranks have begun
