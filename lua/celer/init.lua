@@ -77,6 +77,7 @@ local names = {
   png = { "io.image", "png" },
   plot = { "draw.plot", "plot" },
   show = { "draw.show", "show", true },
+  series = { "io.series", "new", true },
   csv = { "io.csv" },
   io = { "io.files", nil, true },
   checkpoint = { "io.checkpoint", "save", true },
