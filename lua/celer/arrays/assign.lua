@@ -96,10 +96,17 @@ local function with_edge(dims, edge, offsets)
   return maps[key]
 end
 
-local function mapper_of(access, dims)
+-- `kept`: mappers of this shape of expression, of which the offsets at edges are part.
+local function mapper_of(access, dims, kept, k)
   local offsets = access.offsets
   if access.buffer.dims == 0 then return dims > 0 and mapper.all or nil end
-  if access.edge then return with_edge(dims, access.edge, offsets) end
+  if type(access.edge) == "string" then
+    local key = access.edge .. k
+    kept[key] = kept[key] or with_edge(dims, access.edge, offsets)
+    return kept[key]
+  elseif access.edge then
+    return with_edge(dims, access.edge, offsets)
+  end
   if #offsets > MOST_BOXES then return around(dims, offsets) end
   for _, offset in ipairs(offsets) do
     for d = 1, dims do
@@ -150,6 +157,7 @@ end
 local rank = { int = 1, weak = 2, float = 3, double = 4 }
 
 local function check_kind(to, value)
+  if value.lanes == 1 and to.kind == value.kind and rank[to.kind] then return end
   local call = text(to) .. ":set"
   if to.kind == "bool" then
     if value.kind ~= "bool" then
@@ -177,14 +185,15 @@ local function check_shape(to, value)
     fail("%s:set: it has one element, and %s is [%s]: write %s:reduce(\"sum\", ...)", text(to),
       text(value), table.concat(extents, "]["), to.buffer.name)
   end
-  expression.shape(text(to) .. ":set", { to, value })
+  local same = #mine == #extents
+  for d = 1, #extents do same = same and mine[d] == extents[d] end
+  if not same then expression.shape(text(to) .. ":set", { to, value }) end
 end
 
 local letters = { "x", "y", "z", "w" }
 local numbers = { int = "int", uint = "unsigned", float = "float", double = "double" }
 
--- What a task that writes elements does with values.
-local function sink_of(to, target)
+local function make_sink(to, target)
   local type_, dims = to.buffer.type, to.buffer.dims
   local inout = target or to.member
   local spelling = to.spelling or to.lanes > 1 and numbers[type_.name:match "^%l+"] or type_.name
@@ -204,6 +213,18 @@ local function sink_of(to, target)
     end }
 end
 
+local sinks = {} -- by type, then what else they depend on
+
+-- What a task that writes elements does with values.
+local function sink_of(to, target)
+  local type_ = to.buffer.type
+  local known = sinks[type_] or {}
+  sinks[type_] = known
+  local key = to.buffer.dims .. (target and "+" or "") .. (to.member or "")
+  known[key] = known[key] or make_sink(to, target)
+  return known[key]
+end
+
 local function range_of(to)
   if to.whole ~= false then return to.buffer.extents end
   local high = {}
@@ -213,17 +234,17 @@ end
 
 -- Submits a use: `first` gives the access that the kernel writes by.
 local function submit(call, use, sink, range, first)
-  local kernel = compile.kernel(use, sink)
+  local found = compile.kernel(use, sink)
   queues.run(call, function(cg)
     local out, n = { first(cg) }, 1
-    for _, access in ipairs(use.accesses) do
+    for k, access in ipairs(use.accesses) do
       if not access.target then
         n = n + 1
-        out[n] = cg:read(access.buffer, mapper_of(access, sink.dims))
+        out[n] = cg:read(access.buffer, mapper_of(access, sink.dims, found.maps, k))
       end
     end
     n = compile.values(use, out, n)
-    cg:parallel_for(range, kernel, unpack(out, 1, n))
+    cg:parallel_for(range, found.kernel, unpack(out, 1, n))
   end)
 end
 
@@ -231,7 +252,7 @@ end
 ---@param to celer.expression
 ---@param value any
 function M.set(to, value)
-  local node = expression.of(value, text(to) .. ":set")
+  local node = expression.of(value, "u:set")
   check_kind(to, node)
   check_shape(to, node)
   if to.buffer.freed then fail("the buffer %s was freed", to.buffer.name) end
@@ -270,7 +291,7 @@ end
 ---@param value any
 ---@param options? table
 function M.reduce(to, operator, value, options)
-  local node = expression.of(value, text(to) .. ":reduce")
+  local node = expression.of(value, "t:reduce")
   check_reduced(to, node)
   local low = {}
   for d = 1, #node.extents do low[d] = 0 end

@@ -107,22 +107,31 @@ end
 local function load_key(self, node)
   local slot = self.slots[node]
   local access = self.accesses[slot.access]
-  return ("L%d %s %s"):format(slot.access, slot.zero and "" or access.edge
-    and table.concat(access.offsets[slot.offset], ",") or slot.offset, node.member or "")
+  local at = slot.zero and "" or access.edge and table.concat(access.offsets[slot.offset], ",")
+    or slot.offset
+  return "L" .. slot.access .. " " .. at .. " " .. (node.member or "")
 end
 
-local function node_key(self, node)
-  if node.op == "load" then return load_key(self, node) end
-  if node.op == "number" then return "N" end
-  local words = { node.op, node.kind, node.exact or "", node.spelling or "", tostring(node.value) }
-  for _, arg in ipairs(node.args) do words[#words + 1] = self.at[arg] end
-  if node.op == "pow" and node.args[2].value == 2 then words[#words + 1] = "square" end
-  return table.concat(words, " ")
+local function add_key(self, node, words, n)
+  if node.op == "load" then
+    words[n + 1] = load_key(self, node)
+    return n + 1
+  end
+  local op, args = node.op, node.args
+  words[n + 1] = op
+  if op == "number" then return n + 1 end
+  if op == "pow" and args[2].value == 2 then words[n + 1] = "square" end
+  words[n + 2], words[n + 3] = node.kind, node.exact or ""
+  words[n + 4], words[n + 5] = node.spelling or "", tostring(node.value)
+  n = n + 5
+  for k = 1, #args do words[n + k] = self.at[args[k]] end
+  return n + #args
 end
 
 local function access_key(access)
-  return ("%s %d %s %d"):format(access.buffer.type.name, access.buffer.dims,
-    access.edge and "edge" or access.target and "target" or "", #access.offsets)
+  local buffer = access.buffer
+  return buffer.type.name .. (access.edge and " edge " or access.target and " target " or " ")
+    .. buffer.dims .. " " .. #access.offsets
 end
 
 --- What a kernel is known by: uses with the same one differ in their numbers alone.
@@ -130,9 +139,10 @@ end
 ---@param sink celer.array_sink
 ---@return string
 function M.key(self, sink)
-  local words = { sink.key }
-  for _, access in ipairs(self.accesses) do words[#words + 1] = access_key(access) end
-  for _, node in ipairs(self.nodes) do words[#words + 1] = node_key(self, node) end
+  local words, n = { sink.key }, 1
+  for k, access in ipairs(self.accesses) do words[n + k] = access_key(access) end
+  n = n + #self.accesses
+  for _, node in ipairs(self.nodes) do n = add_key(self, node, words, n) end
   return table.concat(words, "|")
 end
 
@@ -334,15 +344,16 @@ end
 
 local known = {} -- kernels by their key
 
---- The kernel of a use, compiled now if none was like it.
+--- The kernel of a use, compiled now if none was like it; `maps` is for what else its shape
+--- decides.
 ---@param self celer.array_use
 ---@param sink celer.array_sink
----@return celer.kernel
+---@return {kernel: celer.kernel, maps: table<string, celer.range_mapper>}
 function M.kernel(self, sink)
   local key = M.key(self, sink)
   if not known[key] then
     local file, line = place.user()
-    known[key] = kernels.generated(text_of(self, sink), file or "?", line)
+    known[key] = { kernel = kernels.generated(text_of(self, sink), file or "?", line), maps = {} }
   end
   return known[key]
 end

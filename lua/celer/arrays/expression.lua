@@ -129,12 +129,16 @@ local function make(op, kind, lanes, extents, args)
 end
 M.make = make
 
--- All elements of a buffer.
+-- All elements of a buffer: one node for each.
 local function load(buffer)
   if buffer.freed then fail("the buffer %s was freed", buffer.name) end
-  local kind, lanes = kind_of(buffer.type)
-  local node = make("load", kind, lanes, buffer.dims > 0 and buffer.extents or nil)
-  node.buffer = buffer
+  local node = rawget(buffer, "elements")
+  if not node then
+    local kind, lanes = kind_of(buffer.type)
+    node = make("load", kind, lanes, buffer.dims > 0 and buffer.extents or nil)
+    node.buffer = buffer
+    rawset(buffer, "elements", node)
+  end
   return node
 end
 

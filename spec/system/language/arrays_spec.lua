@@ -207,6 +207,8 @@ same("a number outside", s(1), 7 + 4)
 same("a mirror", s(10), 8 + 8)
 outside:set(u:shift(25, "periodic"))                    -- more than an extent
 same("round twice", q:wait(outside)(0), 25 % n)
+outside:set(u:shift(25, "clamped"))                     -- the same kernel
+same("another edge", q:wait(outside)(0), n - 1)
 local square = celer.array { { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 } }
 local around = celer.array(square:shift(1, 0, "periodic") + square:shift(0, 1, "periodic")
   + square:shift(1, 1, "periodic"))
