@@ -51,6 +51,7 @@ local names = {
   linspace = { "arrays.make", "linspace", true },
   map = { "arrays.skeletons", "map", true },
   map_reduce = { "arrays.skeletons", "map_reduce", true },
+  stencil = { "arrays.skeletons", "stencil", true },
   scan = { "arrays.skeletons", "scan", true },
   compact = { "arrays.skeletons", "compact", true },
   pipe = { "arrays.skeletons", "pipe", true },

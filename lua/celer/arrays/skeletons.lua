@@ -1,4 +1,4 @@
---- skeletons.lua -- map, map_reduce, scan, compact and pipe: patterns over whole buffers.
+--- skeletons.lua -- map, map_reduce, stencil, scan, compact and pipe: patterns over whole buffers.
 local ffi = require "ffi"
 local buffers = require "celer.data.buffer"
 local expression = require "celer.arrays.expression"
@@ -121,6 +121,51 @@ function M.map_reduce(f, operator, out, first, ...)
   local kernel = kernel_for(f, first.dims, #found, ("p1:%s(f(%s))"):format(combines[operator],
     table.concat(texts, ", ")))
   queues.new():parallel_for(first.extents, kernel, unpack(found, 1, #found))
+end
+
+-- ---- stencil ------------------------------------------------------------------------------------
+
+local boundaries = { periodic = mapper.periodic, clamped = mapper.clamped,
+  mirrored = mapper.mirrored }
+
+-- A buffer as the kernel gets it, with what lies beyond its edges.
+local function with_boundary(call, boundary, buffer)
+  if type(boundary) == "number" then return mapper.constant(buffer, boundary) end
+  local edge = boundaries[boundary]
+  if not edge then
+    fail("%s: beyond the edges lies \"periodic\", \"clamped\", \"mirrored\" or a number, not %s",
+      call, type(boundary) == "string" and ("%q"):format(boundary) or words.a(boundary))
+  end
+  return edge(buffer)
+end
+
+--- Sets each element of `out` to f of its coordinates and of buffers, of which f reads elements
+--- around: function(i, j, u) return u[i - 1][j] - u[i][j] end. The boundary says what lies beyond
+--- their edges. How far f reads celer finds itself. One task.
+---@param f fun(...): number
+---@param boundary "periodic"|"clamped"|"mirrored"|number
+---@param out celer.buffer
+---@param ... celer.buffer|number|boolean  buffers of the same shape
+function M.stencil(f, boundary, out, ...)
+  local call = "celer.stencil"
+  check_function(call, f)
+  check_buffer(call, "the third argument, which it writes,", out)
+  check_dims(call, out)
+  local given, found = { ... }, { out, [out] = 1 }
+  parameters_of(call, out, given, found)
+  local names, at = {}, coordinates[out.dims]
+  for k, value in ipairs(given) do
+    if value == out then
+      fail("%s: %s is written, and may not be read: write into another buffer", call, out.name)
+    end
+    names[k] = "p" .. k + 1
+    given[k] = buffers.is_buffer(value) and value.dims > 0 and with_boundary(call, boundary, value)
+      or value
+  end
+  local kernel = kernel_for(f, out.dims, #given + 1, ("p1[%s] = f(%s%s%s)"):format(
+    table.concat(at, "]["), table.concat(at, ", "), #names > 0 and ", " or "",
+    table.concat(names, ", ")))
+  queues.new():parallel_for(out.extents, kernel, out, unpack(given, 1, #given))
 end
 
 -- ---- scan ---------------------------------------------------------------------------------------

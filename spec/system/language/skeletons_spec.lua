@@ -1,4 +1,4 @@
--- Patterns over whole buffers: map, map_reduce, scan, compact, pipe.
+-- Patterns over whole buffers: map, map_reduce, stencil, scan, compact, pipe.
 local script = require("spec.support.script")
 
 describe("a pattern over whole buffers", function()
@@ -35,6 +35,45 @@ for _, extents in ipairs { { 1 }, { 13 }, { 5, 6 }, { 3, 4, 2 } } do
   end
   celer.map_reduce(function(x) return x end, "max", t, u)
   same("max", t() <= 5, true)
+end
+]==])
+
+  script.everywhere("reads elements around each, also beyond edges", [==[
+local function back(edge, i, n)
+  if edge == "periodic" then return i % n end
+  if edge == "clamped" then return math.min(math.max(i, 0), n - 1) end
+  if i < 0 then return -1 - i end
+  return i >= n and 2 * n - 1 - i or i
+end
+for _, n in ipairs { 3, 7, 20 } do
+  local u = celer.buffer("double", n, { init = function(i) return i * i end })
+  local m = celer.buffer("double", { n, 4 }, { init = function(i, j) return 10 * i + j end })
+  local v, w, factor = celer.like(u), celer.like(m), celer.full("double", nil, 3)
+  for _, edge in ipairs { "periodic", "clamped", "mirrored", 100 } do
+    celer.stencil(function(i, u, s, t) return u[i - 1] + s * u[i + 2] + t() * i end, edge, v, u, 10,
+      factor)
+    celer.stencil(function(i, j, a, b)
+      local sum = 0
+      for d = -1, 1 do sum = sum + a[i + d][j] end
+      return sum - b[i][j + 1]
+    end, edge, w, m, m)
+    local function of_u(i)
+      if edge == 100 and (i < 0 or i >= n) then return 100 end
+      return back(edge, i, n) ^ 2
+    end
+    local function of_m(i, j)
+      if edge == 100 and (i < 0 or i >= n or j >= 4) then return 100 end
+      return 10 * back(edge, i, n) + back(edge, j, 4)
+    end
+    local s, t = q:wait(v, w)
+    for i = 0, n - 1 do
+      same(edge .. " " .. i, s(i), of_u(i - 1) + 10 * of_u(i + 2) + 3 * i)
+      for j = 0, 3 do
+        same(edge .. " of two dimensions", t(i, j),
+          of_m(i - 1, j) + of_m(i, j) + of_m(i + 1, j) - of_m(i, j + 1))
+      end
+    end
+  end
 end
 ]==])
 
@@ -119,6 +158,13 @@ refused("the first argument is a function of elements", function() celer.map(u, 
 refused("t has one element: write t:set", function() celer.map(function(x) return x end, t, t) end)
 refused("there are and, max, min, or, prod, sum", function()
   celer.map_reduce(function(x) return x end, "average", t, u)
+end)
+local like = celer.like(u)
+refused([[not "wrap"]], function()
+  celer.stencil(function(i, p) return p[i] end, "wrap", like, u)
+end)
+refused("u is written, and may not be read", function()
+  celer.stencil(function(i, p) return p[i - 1] end, "periodic", u, u)
 end)
 refused("celer.scan: both buffers have one dimension", function() celer.scan("sum", v, u) end)
 refused("unknown operator 'add'", function() celer.scan("add", u, u) end)
