@@ -112,6 +112,12 @@ local function load_key(self, node)
   return "L" .. slot.access .. " " .. at .. " " .. (node.member or "")
 end
 
+-- Whether it is a square, which is known to the compiler.
+local function is_square(node)
+  local by = node.args[2]
+  return node.op == "pow" and by.op == "number" and by.value == 2
+end
+
 local function add_key(self, node, words, n)
   if node.op == "load" then
     words[n + 1] = load_key(self, node)
@@ -120,7 +126,7 @@ local function add_key(self, node, words, n)
   local op, args = node.op, node.args
   words[n + 1] = op
   if op == "number" then return n + 1 end
-  if op == "pow" and args[2].value == 2 then words[n + 1] = "square" end
+  if is_square(node) then words[n + 1] = "square" end
   words[n + 2], words[n + 3] = node.kind, node.exact or ""
   words[n + 4], words[n + 5] = node.spelling or "", tostring(node.value)
   n = n + 5
@@ -206,7 +212,7 @@ local write = {
 
 function write.pow(self, node, lane, type_)
   local base = as(self, node.args[1], lane, type_)
-  local exponent = node.args[2].value == 2 and "2" or as(self, node.args[2], lane, type_)
+  local exponent = is_square(node) and "2" or as(self, node.args[2], lane, type_)
   return ("lua::pow<%s>(%s, %s)"):format(type_, base, exponent)
 end
 
