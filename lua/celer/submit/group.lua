@@ -26,7 +26,8 @@ local types = require "celer.data.types"
 local words = require "celer.words"
 
 local fail = place.fail
-local Buffer, one_to_one, makers = buffers.Buffer, mapper.one_to_one, mapper.makers
+local Buffer, makers = buffers.Buffer, mapper.makers
+local one_to_one, all = mapper.one_to_one, mapper.all
 local type, getmetatable, setmetatable = type, getmetatable, setmetatable
 
 local M = {}
@@ -146,13 +147,15 @@ local function reading(options)
 end
 
 --- Reads the part that the mapper gives for each chunk. `disjoint`: no item reads by it
---- what another item of the task writes, though the mappers say that it may.
+--- what another item of the task writes, though the mappers say that it may. All items read
+--- a buffer without dimensions, by default.
 ---@param buffer celer.buffer
 ---@param map? celer.range_mapper  default: celer.one_to_one
 ---@param options? {disjoint: boolean?}
 ---@return celer.access
 function Group:read(buffer, map, options)
   local spelt = options == nil and "read" or reading(options)
+  if map == nil and getmetatable(buffer) == Buffer and buffer.dims == 0 then map = all end
   return declare(self, spelt, "cg:read", buffer, map)
 end
 

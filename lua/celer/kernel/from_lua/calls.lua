@@ -122,6 +122,10 @@ end
 function M.call(lift, node, args)
   if node.op == "method" then return call_method(lift, node, args) end
   if node.op == "array" then return { lift:element(node, args) } end
+  if (node.op == "load" or node.op == "element") and node.array.dims == 0 then
+    if #args == 0 then return { node } end
+    lift.fail("'%s' has 0 dimensions, and is given %d here", node.array.name, #args)
+  end
   if node.op ~= "function" then
     lift.fail("a kernel cannot call %s", lift.describe(node))
   elseif known[node.value] then

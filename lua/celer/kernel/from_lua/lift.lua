@@ -241,7 +241,10 @@ local function parameter(self, k, argument)
   if argument.what == "number" or argument.what == "boolean" then
     return captured.argument(self.captured, argument.what, name, k)
   end
-  return self.graph:make("array", { array = argument, index = {} })
+  local array = self.graph:make("array", { array = argument, index = {} })
+  -- Its one element, which dt and dt() name alike.
+  if argument.what == "array" and argument.dims == 0 then return self:element(array, {}) end
+  return array
 end
 
 --- The graph of a function, and what it captured. Raises what cannot be compiled, with its
@@ -260,10 +263,10 @@ function M.lift(f, items, arguments, keep_reads)
   end
   local self = setmetatable({ graph = graph, fail = fail, frames = 0, stack = { f } }, Lift)
   self.captured = captured.new(graph, fail)
+  graph:start(graphs.block())
   local params = {}
   for d = 1, items do params[d] = graph:make("coordinate", { dim = d - 1 }) end
   for k, argument in ipairs(arguments) do params[items + k] = parameter(self, k, argument) end
-  graph:start(graphs.block())
   enter(self, f, params, true)
   if not graph.now then self.fail "the kernel never ends" end
   graph:finish()
