@@ -26,6 +26,7 @@ local names = {
   even_split = { "mapper.builtin", "even_split" },
   rule = { "mapper.rules", "describe", true },
   buffer = { "data.buffer", "new", true },
+  scalar = { "data.scalar", "new", true },
   fill = { "data.contents", "fill", true },
   copy = { "data.contents", "copy", true },
   host_object = { "data.object", "new", true },

@@ -40,7 +40,7 @@ for _ = 1, steps do
   end)
   q:submit(function(cg)
     cg:parallel_for({ n }, k.advance, cg:read(u, celer.neighborhood(1)),
-      cg:read(dt, celer.all), cg:discard_write(v))
+      cg:read(dt), cg:discard_write(v))
   end)
   u, v = v, u
 end
@@ -123,4 +123,120 @@ for i = 0, 12 do same("u", s(i), want_u) end
     assert.equal("x is 7\n", r.stdout)
     assert.equal(0, r.status)
   end)
+end)
+
+describe("a buffer without dimensions", function()
+  script.everywhere("is read by all items, whoever reads it, without a mapper", [==[
+local a, b = celer.buffer("int", {}, { init = 5 }), celer.buffer("bool", {}, { init = true })
+local p = celer.buffer(celer.struct("pair", "int x; int y;"), {}, { init = { x = 7, y = 8 } })
+local u = celer.buffer("int", { 3, 9 }, { init = 0 })
+local k = celer.kernel [=[
+  kernel void add(item<2> it, inout<int, 2> u, in<int, 0> a) { u(it[0], it[1]) += a(); }
+]=]
+for _ = 1, 9 do -- the last of them are not run again
+  q:submit(function(cg) cg:parallel_for({ 3, 9 }, k, cg:read_write(u), cg:read(a)) end)
+end
+local step = q:group(function(cg, u, a)
+  cg:parallel_for({ 3, 9 }, k, cg:read_write(u), cg:read(a))
+end)
+for _ = 1, 3 do step(u, a) end
+celer.kernel(function(i, j, u, a, b, p)
+  local x = a
+  if j > 4 then x = 1 end
+  if b then u[i][j] = u[i][j] + x + a() + p.x + p().y end
+end)({ 3, 9 }, u, a, b, p)
+local function rows(chunk) return celer.box({ chunk.min[0], 0 }, { chunk.max[0], 9 }) end
+q:submit(function(cg)
+  cg:host_task({ 3 }, function(part, u, a)
+    for i = part.min[0], part.max[0] - 1 do
+      for j = 0, 8 do u:set(i, j, u(i, j) * 100 + a()) end
+    end
+  end, cg:read_write(u, rows), cg:read(a))
+end)
+local s = q:wait(u)
+for i = 0, 2 do
+  for j = 0, 8 do same("element", s(i, j), 100 * (60 + (j > 4 and 1 or 5) + 20) + 5) end
+end
+]==])
+
+  script.everywhere("has no elements to index in a kernel", [==[
+local u, a = celer.buffer("int", { 9 }), celer.buffer("int", {}, { init = 5 })
+refused("'a' has 0 dimensions: too many indices", function()
+  local k = celer.kernel(function(i, u, a) u[i] = a[0] end)
+  k({ 9 }, u, a)
+end)
+refused("'a' has 0 dimensions, and is given 1 here", function()
+  local k = celer.kernel(function(i, u, a) u[i] = a(0) end)
+  k({ 9 }, u, a)
+end)
+]==], nil, { shapes = { script.shapes[1] } })
+end)
+
+describe("celer.scalar", function()
+  script.everywhere("computes as Lua does", [==[
+local dt, t = celer.scalar("double", 0.5, { name = "dt" }), celer.scalar("double", 0)
+local n, f, b = celer.scalar("int", 7), celer.scalar("float", 0.1), celer.scalar("bool", true)
+for i = 1, 20 do t:set(t + dt * i) end
+same("t", t(), 105)
+n:set(n * 2 + 1)
+same("n", n(), 15)
+n:set(celer.math.floor(n / 2) % 4 - 8)
+same("n", n(), -5)
+n:set(n % 3)
+same("n", n(), 1)
+local function float(x) return tonumber(require("ffi").new("float", x)) end
+f:set(f * 3)
+same("f", f(), float(float(0.1) * 3))
+b:set(t:lt(dt))
+same("b", b(), false)
+dt:set(celer.select(b, 1, celer.math.min(t, 3, dt + 100) ^ 2))
+same("dt", dt(), 9)
+dt:set(-dt + celer.math.max(1, n))
+same("dt", dt(), -8)
+dt:set(1.5)
+t:set(dt)
+same("t", t(), 1.5)
+]==], nil, { shapes = shapes })
+
+  -- A sum over ranks, the step that follows from it, and what the step changes.
+  script.everywhere("is read as a number by kernels in Lua, and takes no wait", [==[
+local u = celer.buffer("double", { 40 }, { init = function(i) return i % 7 end })
+local most, dt, t = celer.scalar("double"), celer.scalar("double"), celer.scalar("double", 0)
+local find = celer.kernel(function(i, u, most) most:max(u[i]) end)
+local step = celer.kernel(function(i, u, dt, t) u[i] = u[i] * (1 - dt) + dt() * t end)
+local want, time = {}, 0
+for i = 0, 39 do want[i] = i % 7 end
+for _ = 1, 12 do
+  find({ 40 }, u, celer.reduce(most, "max"))
+  dt:set(0.25 / (most + 1))
+  t:set(t + dt)
+  step({ 40 }, u, dt, t)
+  local top = want[0]
+  for i = 1, 39 do top = math.max(top, want[i]) end
+  local d = 0.25 / (top + 1)
+  time = time + d
+  for i = 0, 39 do want[i] = want[i] * (1 - d) + d * time end
+end
+same("t", t(), time)
+local s = q:wait(u)
+for i = 0, 39 do
+  if math.abs(s[i] - want[i]) > 1e-13 then same("u " .. i, s[i], want[i]) end
+end
+]==], nil, { shapes = shapes })
+
+  script.everywhere("refuses what it is not for, with the user's line", [==[
+local dt, n = celer.scalar("double", 1, { name = "dt" }), celer.scalar("int", 7, { name = "n" })
+refused("n:set: it has whole numbers (int), and dt may be a fraction", function() n:set(dt) end)
+refused("a < b", function() if dt < n then return end end)
+refused("a + b", function() dt:set(dt + "a") end)
+refused("a float3 is no number", function() dt = celer.scalar("float3") or dt end)
+refused("must be a number or boolean, not a string", function() dt = celer.scalar("int", "a") end)
+refused("must be a number or boolean, not an expression", function()
+  dt = celer.scalar("int", dt + 1)
+end)
+refused("unknown option 'nam', did you mean name?", function()
+  dt = celer.scalar("int", 1, { nam = "x" })
+end)
+same("and goes on", dt() + n(), 8)
+]==], nil, { shapes = { script.shapes[1] } })
 end)
