@@ -60,6 +60,7 @@ local names = {
   queue = { "submit.queue", "new", true },
   submit = { "submit.default", "submit", true },
   parallel_for = { "submit.default", "parallel_for", true },
+  when = { "submit.default", "when", true },
   wait = { "submit.default", "wait", true },
   drain = { "submit.default", "drain", true },
   fence = { "submit.default", "fence", true },

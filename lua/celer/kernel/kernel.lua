@@ -30,7 +30,7 @@ local Kernel = { __noun = "kernel" }
 
 -- What the compiler alone knows: there once somebody asks.
 local told = { params = true, signature = true, grouped = true, tile = true,
-  reduces = true }
+  reduces = true, arity = true }
 local finish
 
 --- A kernel is found by its name in what celer.kernel gives, also where there is
@@ -268,6 +268,7 @@ local function declarations(text, operators)
   if text:find "atomic%u" or text:find "#%s*include" then
     out[#out + 1] = core.embedded "kernels/atomic.cuh"
   end
+  if text:find "celer::parameter<" then out[#out + 1] = core.embedded "kernels/when.cuh" end
   if text:find "lua::" then out[#out + 1] = core.embedded "kernels/lua.cuh" end
   if text:find "%f[%w_]philox%f[^%w_]" or text:find "celer::philox_at" then
     out[#out + 1] = core.embedded "kernels/random.cuh"
@@ -307,14 +308,15 @@ end
 ---@field module userdata
 ---@field key string
 ---@field kernels celer.kernel[]
----@field only integer?  the number of the one kernel in it
+---@field n integer  kernels of its source
 ---@field plain table?
 ---@field operators table?
 ---@field finished boolean
 
 local function make(unit, source, name, i)
   return setmetatable({ unit = unit, module = unit.module, index = i - 1, name = name,
-    plain = unit.plain ~= nil, source = source, variants = {} }, Kernel)
+    plain = unit.plain ~= nil, source = source, variants = {}, guards = {} },
+    Kernel)
 end
 
 local function describe(kernel, params)
@@ -323,11 +325,12 @@ local function describe(kernel, params)
   kernel.params = passed(params)
   kernel.signature = signature(kernel.name, params, unit.plain)
   kernel.grouped, kernel.tile = params[1].kind == M.GROUP, params[1].tile or false
-  local reduces = false
+  local reduces, arity = false, -1
   for _, param in ipairs(params) do
     reduces = reduces or param.kind == M.REDUCER
+    if not (param.kind == M.VALUE and param.dims > 0) then arity = arity + 1 end
   end
-  kernel.reduces = reduces
+  kernel.reduces, kernel.arity = reduces, arity
 end
 
 local units = {} -- by all that goes in: the same source is one module
@@ -385,7 +388,7 @@ local function begin(source, plain, operators, only)
   local module, names, file, line, code = core.kernel(text, source.file, source.line,
     script.directory(), defines, flags, prelude, plain and plain.block, only)
   place.check(module, names, file, line, code)
-  local unit = { module = module, key = key, kernels = {}, plain = plain,
+  local unit = { module = module, key = key, kernels = {}, n = #names, plain = plain,
     operators = operators and operators.by_access, finished = false, failed = false }
   for i, name in ipairs(names) do
     if not only or i == only then unit.kernels[i] = make(unit, source, name, i) end
@@ -420,6 +423,39 @@ function M.reducing(kernel, operators, n)
     finish(unit)
     made = unit.kernels[number]
     kernel.variants[key] = made
+  end
+  return made
+end
+
+-- Text behind a source: a kernel that calls another one where a flag is not 0.
+local function guard_text(kernel, name, flag)
+  local params, passed_on = {}, { "celer_item" }
+  for k = 0, kernel.arity do
+    local own = k == 0 and "celer_item" or "celer_" .. k
+    params[k + 1] = ("celer::parameter<decltype(CELER_KERNEL(%s)), %d> %s"):format(name, k, own)
+    if k > 0 then passed_on[k + 1] = own end
+  end
+  return ("\nkernel void %s_when(%s, celer::flag<%s> celer_flag) {\n"
+    .. "  if (celer_flag.is_set()) %s(%s);\n}\n"):format(name, table.concat(params, ", "),
+    flag.name, name, table.concat(passed_on, ", "))
+end
+
+--- The kernel with one more parameter behind the others: a flag, where it is 0 nothing is done.
+---@param kernel celer.kernel
+---@param flag celer.type
+---@return celer.kernel
+function M.guarded(kernel, flag)
+  local made = kernel.guards[flag.name]
+  if not made then
+    local name, source = kernel.name, {}
+    for key, value in each(kernel.source) do source[key] = value end
+    source.text = source.text .. guard_text(kernel, name, flag)
+    local number = kernel.unit.n + 1
+    local unit = begin(source, nil, nil, number)
+    finish(unit)
+    made = unit.kernels[number]
+    rawset(made, "name", name)
+    kernel.guards[flag.name] = made
   end
   return made
 end

@@ -15,6 +15,12 @@ function M.submit(f) queues.new():submit(f) end
 ---@param ... any
 function M.parallel_for(range, kernel, ...) queues.new():parallel_for(range, kernel, ...) end
 
+--- Submits a command group that is skipped where the flag is 0: q:when.
+---@param flag celer.buffer
+---@param what function|integer[]|integer|celer.box|celer.nd_range
+---@param ... any
+function M.when(flag, what, ...) queues.new():when(flag, what, ...) end
+
 --- Waits until all that was submitted has been executed: q:wait.
 ---@param ... celer.capture|celer.buffer
 ---@return celer.view|celer.divided_snapshot ...

@@ -23,6 +23,7 @@ local rules = require "celer.mapper.rules"
 local settings = require "celer.settings"
 local spaces = require "celer.space"
 local types = require "celer.data.types"
+local when = require "celer.submit.when"
 local words = require "celer.words"
 
 local fail = place.fail
@@ -232,6 +233,24 @@ function Group:name(text)
   more_of(self).label = words.check_name("cg:name", text)
 end
 
+--- Has the work skipped where the flag is 0 when the work's turn comes. What it would have
+--- written stays as it was then.
+---@param flag celer.buffer  a bool or an integer without dimensions
+function Group:when(flag)
+  open(self, "cg:when")
+  when.check(flag, "cg:when")
+  local more = more_of(self)
+  if more.when then fail "cg:when: this command group has a flag already" end
+  more.when = flag
+end
+
+-- Takes the flag out of the group; nil where there is none.
+local function take_flag(self)
+  local flag = self.more and self.more.when
+  if flag then self.more.when = nil end
+  return flag
+end
+
 --- How the work may be divided.
 ---@param hints celer.hints
 function Group:hint(hints)
@@ -432,9 +451,14 @@ local function submit_anew(self, range, kernel, ...)
       kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
       or words.a(kernel))
   end
+  local given = range
   range = range_for(kernel, range)
   local grouped = kernel.grouped
   local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
+  local flag = take_flag(self)
+  if flag then
+    return when.parallel_for(M, self, flag, is_access, given, kernel, space.dims, ...)
+  end
   local n = select("#", ...)
   local effects = effects_of(self)
   if effects then objects.refuse(effects, "cg:parallel_for", n, ...) end
@@ -462,7 +486,7 @@ end
 function Group:parallel_for(range, kernel, ...)
   local plans = plans_of[kernel]
   if plans and getmetatable(self) == Group
-    and not (self.done or settings.looks or effects_of(self)) then
+    and not (self.done or settings.looks or effects_of(self) or self.more and self.more.when) then
     self.done = "cg:parallel_for" -- whatever is raised from here on
     local divided, handles = divide(self, range)
     local result, text, file, line, code, task = submit_by_plan(divided and plans or none,
@@ -673,7 +697,14 @@ function Group:host_task(where, f, ...)
     and placements.is_placement(where) and submit_short(self, where, f, ...) then return end
   open(self, "cg:host_task")
   local placement, range, group, at = spread(self, where)
-  submit_function(self, host_task, placement, range, group, at, f, ...)
+  local flag = type(f) == "function" and take_flag(self)
+  if flag then
+    when.keep(flag, is_access, ...)
+    submit_function(self, host_task, placement, range, group, at, when.guard(f), self:read(flag),
+      ...)
+  else
+    submit_function(self, host_task, placement, range, group, at, f, ...)
+  end
 end
 
 --- Runs a Lua function where a kernel would be launched, to call a library: it
@@ -683,6 +714,10 @@ end
 ---@param ... any  accesses and plain values, passed to f after its part
 function Group:interop_task(range, f, ...)
   open(self, "cg:interop_task")
+  if self.more and self.more.when then
+    fail "cg:interop_task: an interop task cannot be skipped, as it is called before the flag is "
+      "known: skip the tasks around it"
+  end
   if placements.is_placement(range) or collective.is_collective(range) then
     fail("cg:interop_task: %s is for host tasks; give the range that is to be "
       .. "divided over devices%s", tostring(range), placements.is_placement(range)

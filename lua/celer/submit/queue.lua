@@ -12,6 +12,7 @@ local recalled = require "celer.submit.recalled"
 local settings = require "celer.settings"
 local snapshot = require "celer.data.snapshot"
 local each = require("celer.tables").each
+local when = require "celer.submit.when"
 local words = require "celer.words"
 
 local fail = place.fail
@@ -36,7 +37,7 @@ local function is_submitting()
   for level = 4, math.huge do
     local info = debug.getinfo(level, "f")
     if not info then return false end
-    if info.func == Queue.submit then return true end
+    if info.func == Queue.submit or info.func == Queue.when then return true end
   end
 end
 
@@ -104,6 +105,29 @@ function Queue:parallel_for(range, kernel, ...)
     group:parallel_for(range, kernel, ...)
     close_group(group)
   end
+  if after_each then after_each() end
+end
+
+--- Submits a command group that is skipped where the flag is 0 when its turn comes: a kernel,
+--- as q:parallel_for takes it, or a function of the command group, as q:submit does. What it
+--- would have written stays as it was then.
+---@param flag celer.buffer  a bool or an integer without dimensions
+---@param what function|integer[]|integer|celer.box|celer.nd_range
+---@param ... any
+function Queue:when(flag, what, ...)
+  usable(self, "q:when")
+  when.check(flag, "q:when")
+  local group = new_group(self.hints)
+  if settings.check_nan then group.watched = true end
+  group:when(flag)
+  if type(what) == "function" then
+    in_submit = true
+    what(group)
+    in_submit = false
+  else
+    group:parallel_for(what, ...)
+  end
+  close_group(group)
   if after_each then after_each() end
 end
 
