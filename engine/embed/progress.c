@@ -45,7 +45,7 @@ static struct {
 static double steps_done(const cel_progress_state *s) {
   const cel_progress_loop *l = &s->loop;
   uint64_t submitted = l->at_task - l->first_task;
-  if (l->step == 0 || submitted == 0) return (double)l->step;
+  if (l->measured || l->step == 0 || submitted == 0) return (double)l->step;
   if (s->done <= l->first_task) return 0;
   double part = (double)(s->done - l->first_task) / (double)submitted;
   return (double)l->step * (part < 1 ? part : 1);
@@ -54,14 +54,15 @@ static double steps_done(const cel_progress_state *s) {
 /* Also one that the script has left, while some of it is to be executed. */
 static bool in_loop(const cel_progress_state *s) {
   const cel_progress_loop *l = &s->loop;
-  return l->steps > 0 && (l->step < l->steps || s->done < l->at_task);
+  return l->steps > 0 &&
+         (l->step < l->steps || (!l->measured && s->done < l->at_task));
 }
 
 double cel_progress_left(const cel_progress_state *state) {
-  double done = steps_done(state);
-  if (!in_loop(state) || done <= 0) return -1;
+  double done = steps_done(state), first = (double)state->loop.first;
+  if (!in_loop(state) || done <= first) return -1;
   double took = (double)(state->now - state->loop.begin) * 1e-9;
-  return took * ((double)state->loop.steps - done) / done;
+  return took * ((double)state->loop.steps - done) / (done - first);
 }
 
 static void say_time(double seconds, char *text, size_t size) {
@@ -88,7 +89,10 @@ void cel_progress_text(const cel_progress_state *state, char *text,
                                                         : 2;
   if (state->rate >= 0)
     snprintf(rate, sizeof rate, ", %.*f/s", digits, state->rate);
-  if (in_loop(state))
+  if (in_loop(state) && state->loop.measured)
+    snprintf(loop, sizeof loop, ", %.1f %%",
+             100 * steps_done(state) / (double)state->loop.steps);
+  else if (in_loop(state))
     snprintf(loop, sizeof loop, ", step %.0f of %llu", steps_done(state),
              (unsigned long long)state->loop.steps);
   if (seconds >= 0) say_time(seconds, left, sizeof left);

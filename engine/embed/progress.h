@@ -22,6 +22,10 @@ typedef struct cel_progress_loop {
                            `steps` once it has ended */
   uint64_t first_task, at_task; /* submitted before the loop, and until now */
   int64_t begin;                /* ns */
+  /* Steps are parts of a time that the data tell of: `step` of them have been
+   * executed, and `first` had been at `begin`. */
+  bool measured;
+  uint64_t first;
 } cel_progress_loop;
 
 /* What the line says. */

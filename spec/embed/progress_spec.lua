@@ -54,4 +54,16 @@ describe("the progress line", function()
   it("takes steps that submit nothing as executed", function()
     assert.equal(", step 50 of 100, 10 s left", loop_text(50, 10, 10, 15))
   end)
+
+  -- A loop over a time, of which 0.2 had passed when it began, at 5 s.
+  local function time_text(share, now)
+    return text({ tasks = 9, done = 3, rate = 1, now = now * S }, { measured = true, steps = 1000,
+      step = share * 1000, first = 200, begin = 5 * S }):match("moved(.*)$")
+  end
+
+  it("tells which share of a time has passed, and how long the rest takes", function()
+    assert.equal(", 60.0 %, 10 s left", time_text(0.6, 15))
+    assert.equal(", 20.0 %", time_text(0.2, 15))
+    assert.equal("", time_text(1, 15))
+  end)
 end)

@@ -127,6 +127,19 @@ static int see_progress_step(lua_State *L) {
   return 0;
 }
 
+/* progress_share(share, first, begin): that share of a time has been executed,
+ * and `first` of it had been at `begin`; 1: the loop has ended. */
+static int see_progress_share(lua_State *L) {
+  enum { PARTS = 1000000 };
+  cel_progress_loop loop = {.measured = true,
+                            .steps = PARTS,
+                            .step = (uint64_t)(luaL_checknumber(L, 1) * PARTS),
+                            .first = (uint64_t)(luaL_checknumber(L, 2) * PARTS),
+                            .begin = (int64_t)luaL_checknumber(L, 3)};
+  cel_progress_set_loop(&loop);
+  return 0;
+}
+
 /* progress_end() */
 static int see_progress_end(lua_State *L) {
   (void)L;
@@ -143,6 +156,7 @@ const luaL_Reg cel__core_see[] = {
     {"watched", see_watched},
     {"progress_now", see_progress_now},
     {"progress_step", see_progress_step},
+    {"progress_share", see_progress_share},
     {"progress_end", see_progress_end},
     {NULL, NULL},
 };

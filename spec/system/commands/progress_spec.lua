@@ -138,7 +138,110 @@ describe("celer.progress", function()
       function() celer.progress() end)
     refused("celer.progress takes how many steps the loop has, not 1.5",
       function() celer.progress(1.5) end)
-    refused("celer.progress takes how many steps the loop has, not a table",
-      function() celer.progress {} end)
   ]])
+end)
+
+-- Steps of random length to output times; how many there are the script finds out by waiting.
+local TIMES = [==[
+local t, dt, count = celer.scalar("double", 0), celer.scalar("double"), celer.scalar("int", 0)
+local u = celer.buffer("double", { 30 }, { init = 0 })
+local advance = celer.kernel(function(i, u, dt, t) u[i] = u[i] + dt * (1 + i + t) end)
+local outputs = { 0.1, 0.25, 0.7, 1 }
+local function length(now) return 0.01 + celer.math.abs(celer.math.sin(37 * now)) / 50 end
+local function run(ahead)
+  local seen, submitted = {}, 0
+  t:set(0)
+  count:set(0)
+  u:fill(0)
+  for k, t_out in ipairs(outputs) do
+    for _, go in celer.progress { of = t, to = 1, till = t_out, ahead = ahead } do
+      dt:set(celer.math.min(length(t), t_out - t))
+      q:when(go, { 30 }, advance, u, dt, t)
+      t:set(celer.select(dt:lt(t_out - t), t + dt, t_out))
+      count:set(celer.select(go, count + 1, count))
+      submitted = submitted + 1
+    end
+    same("lands on the output", t(), t_out)
+    seen[k] = { count(), u(29) }
+  end
+  return seen, submitted
+end
+]==]
+
+describe("celer.progress of a time", function()
+  script.everywhere("computes no step too many", TIMES .. [==[
+local now, sum, n, want = 0, 0, 0, {}
+for k, t_out in ipairs(outputs) do
+  while now < t_out do
+    local dt = math.min(length(now), t_out - now)
+    sum = sum + dt * (30 + now)
+    now = dt < t_out - now and now + dt or t_out
+    n = n + 1
+  end
+  want[k] = { n, sum }
+end
+for _, ahead in ipairs { 4, 0, 1, 40 } do
+  local seen, submitted = run(ahead)
+  for k in ipairs(outputs) do
+    same("steps", seen[k][1], want[k][1])
+    if math.abs(seen[k][2] / want[k][2] - 1) > 1e-12 then same("u", seen[k][2], want[k][2]) end
+  end
+  same("submitted", submitted, n + 4 * ahead)
+end
+for _ in celer.progress { of = t, to = 2, till = 1, ahead = 0 } do error "it is 1 already" end
+]==])
+
+  it("ends in a dry run", function()
+    local r = script.run(TIMES .. [==[
+      local steps = 0
+      for _ in celer.progress { of = t, to = 2, dry = 7 } do steps = steps + 1 end
+      print(steps)
+      for _ in celer.progress { of = t, to = 2, ahead = 0 } do steps = steps + 1 end
+      print(steps)
+    ]==], { devices = 1 }, { before = { "--dry-run", 4 } })
+    assert.same({ "11\n111\n", 0 }, { r.stdout, r.status })
+  end)
+
+  script.everywhere("refuses what it does not know, with the user's line", [==[
+local t = celer.scalar("double", 0)
+refused("'of' must be the scalar that holds the time, not nil",
+  function() celer.progress { to = 1 } end)
+refused("'of' must be the scalar that holds the time, not a buffer", function()
+  celer.progress { of = celer.buffer("double", 3), to = 1 }
+end)
+refused("'to' must be a number, not nil", function() celer.progress { of = t } end)
+refused("'to' is 1, and must be more than 'from', 2",
+  function() celer.progress { of = t, from = 2, to = 1 } end)
+refused("'till' must be a number, not a string",
+  function() celer.progress { of = t, to = 1, till = "x" } end)
+refused("'ahead' is a number of steps, from 0, not 0.5",
+  function() celer.progress { of = t, to = 1, ahead = 0.5 } end)
+refused("unknown option 'til', did you mean till?",
+  function() celer.progress { of = t, to = 1, til = 1 } end)
+]==], nil, { shapes = { script.shapes[1] } })
+
+  it("says on a terminal which share has passed", function()
+    local folder = scratch.folder()
+    scratch.write(folder .. "/case.lua", [==[
+      local celer = require "celer"
+      local ffi = require "ffi"
+      ffi.cdef "int usleep(unsigned);"
+      local t = celer.scalar("double", 0)
+      for _ in celer.progress { of = t, from = -1, to = 3, ahead = 0 } do
+        t:set(t + 0.125)
+        ffi.C.usleep(100000)
+      end
+    ]==])
+    local shown = terminal.open { "run", "--backend", "cpu", folder .. "/case.lua" }
+    assert.equal(0, shown:status())
+    local shares = {}
+    for share in shown.all:gmatch("tasks[^\r]*, ([%d.]+) %%") do
+      shares[#shares + 1] = tonumber(share)
+    end
+    assert.is_true(#shares >= 3, shown.all)
+    for i = 2, #shares do assert.is_true(shares[i] >= shares[i - 1], shown.all) end
+    assert.is_true(shares[1] >= 25 and shares[#shares] <= 100, shown.all)
+    assert.truthy(shown.all:find("%%, %d+ s left"), shown.all)
+    os.execute("rm -r " .. folder)
+  end)
 end)
