@@ -54,7 +54,9 @@ local edge -- of the function at hand
 
 local u = celer.buffer("double", { n }, { name = "u", init = u_at })
 local w = celer.buffer("int", { n }, { name = "w", init = w_at })
-local C = 1.25
+local C, S, Z = 1.25, -0.6875, 3
+local scalar = celer.scalar("double", S, { name = "s" })
+local whole = celer.scalar("int", Z, { name = "z" })
 
 -- ---- the interpreter -----------------------------------------------------------------------
 
@@ -89,7 +91,7 @@ local function interpret(f)
   local ok, message = pcall(function()
     for i = 0, n - 1 do
       item, v[i], o[i] = i, 0, 0
-      f(i, pu, pw, pe, v, o, C)
+      f(i, pu, pw, pe, v, o, C, S, Z)
     end
   end)
   debug.sethook()
@@ -100,14 +102,15 @@ end
 -- ---- the kernels ---------------------------------------------------------------------------
 
 local function array(number, name, buffer)
-  return { what = "array", number = number, name = name, dims = 1, type = buffer.type,
+  return { what = "array", number = number, name = name, dims = buffer.dims, type = buffer.type,
     extents = buffer.size }
 end
 
 local function call_of(v, o)
   local call = { items = 1, least = { 0 }, most = { n }, wide = false, key = "",
     arguments = { array(1, "u", u), array(2, "w", w), array(3, "e", u), array(4, "v", v),
-      array(5, "o", o), { what = "number", number = 6, name = "c", value = C } } }
+      array(5, "o", o), { what = "number", number = 6, name = "c", value = C },
+      array(7, "s", scalar), array(8, "z", whole) } }
   call.arguments[3].edge = { kind = edge[1], value = -2.5 }
   return call
 end
@@ -179,7 +182,7 @@ end
 local function run(case, kernel)
   local v = celer.buffer("double", { n }, { name = "v", init = 0 })
   local o = celer.buffer("int", { n }, { name = "o", init = 0 })
-  local buffers = { u, w, u, v, o }
+  local buffers = { u, w, u, v, o, [7] = scalar, [8] = whole }
   local ok, message = pcall(celer.submit, function(cg)
     local passed = {}
     for j, parameter in ipairs(case.variant.order) do
@@ -231,7 +234,7 @@ local function power_2(x) return 1 / (x * x) end
 -- A function of its text, with what it captures.
 local function load_function(text, number, with)
   local chunk = assert(loadstring(("local n, k, q, helper, total, t, flag, p, celer = ...\n%s"
-    .. "return function(i, u, w, e, v, o, c)\n%s\nend"):format(with, text), "=f" .. number))
+    .. "return function(i, u, w, e, v, o, c, s, z)\n%s\nend"):format(with, text), "=f" .. number))
   return chunk(n, k, q, helper, total, t, flag, p, celer)
 end
 

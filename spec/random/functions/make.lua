@@ -2,9 +2,9 @@
 ---
 --- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read, e
 --- of doubles, which is read beyond its edges, v of doubles and o of integers, which are written
---- at i, and a number c. Captured: n, k (a fraction), q (2), a list t of four numbers, a boolean
---- flag, functions helper and total (of a table), and functions power2 and so on, which are
---- x ^ 2: kernels have products there.
+--- at i, a number c, and scalars s of a double and z of an integer. Captured: n, k (a
+--- fraction), q (2), a list t of four numbers, a boolean flag, functions helper and total (of a
+--- table), and functions power2 and so on, which are x ^ 2: kernels have products there.
 local M = {}
 
 local random = math.random
@@ -115,7 +115,7 @@ local numbers = {
     return ("(%s and %s or %s)"):format(self:condition(d), self:number(d), self:number(d))
   end,
   function(self, d) return ("(%s or %s)"):format(self:number(d), self:number(d)) end,
-  function() return pick { "c", "k", "u.size[0]", "p.feed" } end,
+  function() return pick { "c", "k", "u.size[0]", "p.feed", "s", "z" } end,
   function(self, d) return ("helper(%s, %s)"):format(self:number(d), self:number(d)) end,
   function(self) return ("t[(%s) %% 4]"):format(self:whole(1)) end,
   function(self, d)
