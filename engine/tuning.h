@@ -236,8 +236,9 @@ enum {
   CEL_TUNE_LINK_WHOLE = 16 << 20,
   /* Bytes of a message between hosts from which on it goes through pinned
    * memory in chunks; shorter ones are copied out and in by jobs of their own,
-   * which follow kernels in their streams. [graph] */
-  CEL_TUNE_ROAD_FAR_BYTES = 256 << 10,
+   * which follow kernels in their streams. From here on chunks are no slower
+   * than a copy, a message and a copy in spec/bench/roads.lua. [graph] */
+  CEL_TUNE_ROAD_FAR_BYTES = 4 << 20,
   /* Chunks that a message is cut into, about; bytes of one, of which it has a
    * multiple of the least: each costs some us at both ends, and the first and
    * the last overlap with nothing. [devices] */

@@ -12,8 +12,8 @@ local function missing()
   return not how:find("in chunks", 1, true) and how or nil
 end
 
--- Halos of rows of 256 KiB and of columns, and a part of a row: messages that are dense,
--- strided, and of several boxes.
+-- Halos of rows of 256 KiB and of columns, and parts of 8 MiB, which alone go in chunks by
+-- default: messages that are dense, strided, and of several boxes.
 local PROGRAM = [==[
 local n, m = 64, 32768
 local u = celer.buffer("double", { n, m }, { name = "u",
