@@ -192,13 +192,30 @@ typedef struct cel_message_table {
   void (*unchain)(void *self, void *context);
 } cel_message_table;
 
+typedef enum cel_joined {
+  CEL_JOIN_PENDING,
+  CEL_JOIN_DONE,
+  CEL_JOIN_REFUSED
+} cel_joined;
+
+enum { CEL_JOIN_WHY = 256 };
+
 /* What carries out collectives. */
 typedef struct cel_collective_table {
   void *self;
   /* Of those between devices, if there are any. */
   cel_collective_limits limits;
-  /* In host memory. Null where all are between devices. */
+  /* In host memory. Null where all are between devices, unless those can be
+   * refused. */
   void (*exchange)(void *self, const cel_collective *collective);
+  /* Collectives between devices may take seconds to start: so they do when they
+   * are first needed. Nothing is under way on this rank then, and all ranks
+   * come here. To be called again, with polls between, while it is pending; at
+   * the end the same on all ranks. Refused: limits.devices is 0 from now on, so
+   * `exchange` does what is left, and `why` says what is missing; that is of
+   * CEL_JOIN_WHY bytes. Fails where it cannot be agreed. Null: nothing is to
+   * start. */
+  cel_status (*join)(void *self, cel_joined *out, char *why);
   /* Null, as the next one, where limits.devices is 0. */
   void (*exchange_devices)(void *self, const cel_device_collective *collective);
   /* The stream has done this end, or never will. */

@@ -220,6 +220,12 @@ typedef struct cel_command_graph_config {
    * this graph: instructions are ordered by what they do to memory. */
   bool unordered;
   cel_collective_limits collective;
+  /* Asked once, before the first collective between devices: whether there can
+   * be any; the same on all ranks. If not, there are none, and what they would
+   * have brought goes by collectives in host memory, or by messages. May be
+   * null. */
+  bool (*join)(void *context);
+  bool messages_else;
   void (*emit)(void *context, const cel_command *command);
   void *context;
 } cel_command_graph_config;

@@ -59,6 +59,9 @@ cel_command_graph_create(const cel_command_graph_config *config) {
   if (c->count_most <= 0) c->count_most = INT32_MAX;
   cel__own_init(&g->own, c->rank, c->ranks, (uint32_t)c->replications);
   g->own.collective = c->collective;
+  g->own.join = c->join;
+  g->own.context = c->context;
+  g->own.messages_else = c->messages_else;
   g->own.count_most = c->count_most;
   g->own.tree_least = c->tree_least > 0 ? c->tree_least : CEL_TUNE_TREE_LEAST;
   g->own.several_hosts = c->several_hosts;
@@ -292,7 +295,7 @@ static void emit_all_reduce(cel_command_graph *g, const cel_task *task,
                             const cel_access *access) {
   cel_box all = access->buffer->extent;
   cel_exchange x = {.pattern = CEL_PATTERN_ALL_REDUCE,
-                    .devices = g->config.collective.devices,
+                    .devices = g->own.collective.devices,
                     .nth = g->exchanges++,
                     .buffer = access->buffer,
                     .box = all,
@@ -367,9 +370,11 @@ static cel_status prepare(cel_command_graph *g, const cel_task *task) {
  * they bring goes to host memory. */
 static bool may_be_collective(const cel_command_graph *g,
                               const cel_task *task) {
-  bool brief = task->work != NULL && task->work->brief &&
-               g->config.collective.devices == 0;
+  bool on_hosts = g->own.collective.devices == 0;
+  bool brief = task->work != NULL && task->work->brief && on_hosts;
+  bool refused = g->config.collective.devices > 0 && on_hosts;
   return g->config.collectives && g->config.ranks > 1 &&
+         !(refused && g->own.messages_else) &&
          (task->kind == CEL_TASK_KERNEL || brief);
 }
 
@@ -492,6 +497,8 @@ static cel_status add_work(cel_command_graph *g, const cel_task *task) {
   placed found = {0};
   const cel_task *here = at_home(g, task, &found);
   CEL_TRY(prepare(g, here));
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (task->access[i].by.class_ != 0) cel__own_join(&g->own);
   cel__traffic_clear(&g->traffic);
   g->own.collectives = may_be_collective(g, task);
   change_ownership(g, task);

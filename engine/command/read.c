@@ -125,6 +125,10 @@ static bool go_together(cel__own *own, uint32_t version, uint32_t rep,
                         bool tiles, const cel_box *box,
                         const cel_buffer *buffer, cel__traffic *traffic) {
   const cel__choice *choice = choose(own, version, rep, tiles, box, buffer);
+  if (choice->pattern != CEL_PATTERN_NONE && !cel__own_join(own)) {
+    if (!own->collectives) return false;
+    choice = choose(own, version, rep, tiles, box, buffer);
+  }
   if (choice->pattern != CEL_PATTERN_NONE) {
     cel__together t = {.choice = *choice, .buffer = buffer, .box = *box};
     cel_vec_push(&traffic->together, t);

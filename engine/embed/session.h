@@ -59,7 +59,8 @@ typedef struct cel_session {
   /* Once `connected`: why no message goes from GPU to GPU within a host, and
    * why long ones are not written to where they belong there. */
   char no_link[256], no_loans[256];
-  char no_nccl[256]; /* likewise, why NCCL does not do what all exchange */
+  char no_nccl[CEL_JOIN_WHY]; /* likewise, why NCCL does not do what all
+                                 exchange */
   /* Likewise, why messages do not go in chunks where they do not go from GPU to
    * GPU; once there are such. */
   char no_road[256];

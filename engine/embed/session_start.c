@@ -235,9 +235,9 @@ static cel_status take_road(cel_session *s) {
              : CEL_E_OK;
 }
 
-/* What all ranks exchange goes by NCCL then, between the memories of all GPUs;
- * but for two of one host, which takes longer to start than it saves. All ranks
- * come here and do the same. */
+/* What all ranks exchange goes by NCCL then, between the memories of all GPUs,
+ * which starts when it is first needed; but for two of one host, which takes
+ * longer than it saves. All ranks come here and do the same. */
 static cel_status join_gpus(cel_session *s) {
   cel_transport *t = s->transport;
   const char *why = s->options.staged           ? "--transfers staged"
@@ -503,6 +503,7 @@ cel_status cel_session_start(cel_session *s) {
                                        : CEL_TUNE_INTERIOR_BYTES,
       .collectives = !s->options.no_collectives,
       .by_messages = s->direct && s->transport->collectives.limits.devices == 0,
+      .messages_else = s->direct,
       .reducing = s->reducing,
       .alike = s->alike,
       .warn = warn,

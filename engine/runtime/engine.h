@@ -52,6 +52,8 @@ typedef struct cel_engine_config {
   /* Whether what all ranks exchange is one step: by collectives, or still by
    * messages, as between GPUs these are faster. The same on all. */
   bool collectives, by_messages;
+  bool messages_else; /* by those, too, if collectives between devices cannot
+                         start when they are first needed */
   int64_t count_most, tree_least; /* see command.h */
   bool alike; /* devices of all ranks are of one kind and compute the same bits;
                  the same on all ranks */

@@ -62,6 +62,7 @@ static cel_step step(cel_engine *e) {
   cel_step made = cel_executor_step(e->executor);
   if (made == CEL_STEP_GONE) return made;
   moved |= made == CEL_STEP_MOVED;
+  moved |= cel__joining_step(e);
   if (moved) cel__watchdog_moved(&e->watchdog);
   progress |= moved;
   if (progress) atomic_fetch_add_explicit(&e->moves, 1, memory_order_relaxed);
@@ -79,7 +80,9 @@ static void watch(cel_engine *e, bool progress) {
   char text[256];
   if (!e->config.advise || (!progress && !cel_executor_idle(e->executor)))
     return;
-  if (atomic_load_explicit(&e->awaits, memory_order_relaxed))
+  if (atomic_load_explicit(&e->awaits, memory_order_relaxed) ||
+      atomic_load_explicit(&e->joining, memory_order_relaxed) ==
+          CEL__JOINING_ASKED)
     cel__idle_forget(&e->idle);
   else if (progress == (e->idle.since_ns == 0))
     return; /* as before; the clock costs */

@@ -45,6 +45,15 @@ typedef struct cel_scheduler {
   bool dropping; /* one instruction was not handed over: none is after it */
 } cel_scheduler;
 
+/* Collectives between devices, which start when they are first needed
+ * (joining.c): not asked for; to be started by the executor; there, or not. */
+typedef enum cel__joining {
+  CEL__JOINING_NOT,
+  CEL__JOINING_ASKED,
+  CEL__JOINING_DONE,
+  CEL__JOINING_REFUSED
+} cel__joining;
+
 typedef struct cel_owned_buffer {
   cel_buffer *buffer;
   uint64_t freed; /* id of the last task when it was freed; 0: alive */
@@ -105,6 +114,9 @@ struct cel_engine {
   _Alignas(CEL_LINE) cel_scheduler scheduler;
   cel_role scheduling; /* who has it holds the above */
   _Atomic(uint64_t) commands_made, instrs_made;
+  _Atomic(cel__joining)
+      joining; /* asked by the scheduler, then the executor's */
+  char no_joining[CEL_JOIN_WHY]; /* why it was refused */
   /* executor */
   _Alignas(CEL_LINE) _Atomic(uint64_t) moves; /* steps with progress */
   cel_role executing; /* who has it holds the executor, and what is here */
@@ -170,6 +182,13 @@ bool cel__scheduler_step(cel_engine *engine);
  * false where it leaves some to it. Thread: main, while it waits. */
 bool cel__scheduler_help(cel_engine *engine);
 void *cel__scheduler_main(void *engine);
+
+/* All that was submitted is carried out, and then collectives between devices
+ * start; whether they do, as on all ranks. Thread: scheduler. */
+bool cel__joining_ask(void *engine);
+/* Does what is asked, once nothing is under way; whether it is done. Thread:
+ * executor. */
+bool cel__joining_step(cel_engine *engine);
 
 /* Waits until `ready` or a failure; without threads it only looks. Thread:
  * main. */

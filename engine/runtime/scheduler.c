@@ -236,6 +236,8 @@ void cel__scheduler_init(cel_engine *engine) {
       .several_hosts = several_hosts,
       .unordered = c->saw_command == NULL,
       .collective = c->transport->collectives.limits,
+      .join = c->transport->collectives.join != NULL ? cel__joining_ask : NULL,
+      .messages_else = c->messages_else,
       .emit = emit_command,
       .context = engine};
   cel_instr_graph_config instrs = {

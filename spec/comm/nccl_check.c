@@ -2,7 +2,8 @@
  *
  *   mpirun -n 3 nccl_check spread [--seed S] [--count N] [--devices D] [--fake]
  *   mpirun -n 2 nccl_check differ|halt|die|refuse|share --fake
- *   mpirun -n 3 nccl_check absent|missing --fake
+ *   mpirun -n 3 nccl_check absent|late|missing --fake
+ *   mpirun -n 3 nccl_check refused --fake
  *
  * `spread`: N collectives of all shapes (spread.h), several under way, each
  * posted when a message from the rank before has come, which is sent when the
@@ -11,9 +12,11 @@
  * its stream back. `die`: rank 1 is killed in its place, and the job ends.
  * `refuse`: NCCL's calls fail. `share`: one
  * thread puts, slowly, while another polls. `absent`: rank 1 fails before the
- * ranks meet over NCCL, and `missing` behind that, and rank 0 hears it.
- * With --fake there is no GPU (fake_cuda.h, fake_nccl.h). The last line of a
- * good run is `N passed, 0 failed`; where NCCL is not used, `pending: WHY`.
+ * ranks compare what they have, `late` before NCCL starts, and `missing` behind
+ * that, and rank 0 hears it. `refused`: NCCL does not start on the last rank,
+ * so all know why, and what they exchange goes through host memory. With --fake
+ * there is no GPU (fake_cuda.h, fake_nccl.h). The last line of a good run is `N
+ * passed, 0 failed`; where NCCL is not used, `pending: WHY`.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -302,6 +305,39 @@ static void miss(cel_transport *t) {
   for (;;) exchange_nap();
 }
 
+/* Each rank's number to all, by what is left. */
+static void exchange_numbers(cel_transport *t) {
+  size_t ranks = (size_t)t->ranks;
+  int64_t *all = cel_alloc_zero(ranks * sizeof *all);
+  int32_t *count = cel_alloc(ranks * sizeof *count);
+  int32_t *start = cel_alloc(ranks * sizeof *start);
+  for (int32_t k = 0; k < t->ranks; ++k) {
+    count[k] = 1;
+    start[k] = k;
+  }
+  all[t->rank] = t->rank * 7 + 5;
+  uint64_t bytes = ranks * sizeof *all;
+  cel_strided piece = {all, {1, 1}, {bytes, bytes}, bytes};
+  cel_collective collective = {.ticket = 1,
+                               .pattern = CEL_PATTERN_ALL_GATHER,
+                               .bytes = bytes,
+                               .unit = sizeof *all,
+                               .count = count,
+                               .start = start,
+                               .pieces = 1,
+                               .piece = &piece};
+  cel_done done;
+  t->collectives.exchange(t->collectives.self, &collective);
+  while (t->poll(t, &done, 1) == 0) {
+  }
+  if (done.error != NULL) exchange_give_up(t, done.error->text);
+  for (int64_t k = 0; k < t->ranks; ++k)
+    if (all[k] != k * 7 + 5) exchange_give_up(t, "bytes differ");
+  cel_free(all);
+  cel_free(count);
+  cel_free(start);
+}
+
 /* ---- threads ------------------------------------------------------------- */
 
 typedef struct putter {
@@ -383,7 +419,14 @@ static int work(const char *mode, const settings *set) {
   if (strcmp(mode, "absent") == 0 && t->rank == 1) exchange_fail_alone(t);
   if (cel_transport_nccl(t, &config, &t, why, sizeof why) != CEL_E_OK)
     exchange_give_up(t, cel_error_last()->text);
-  bool joined = t->collectives.limits.devices > 0, first = t->rank == 0;
+  bool can = t->collectives.limits.devices > 0, first = t->rank == 0;
+  if (strcmp(mode, "late") == 0 && t->rank == 1) exchange_fail_alone(t);
+  if (strcmp(mode, "refused") == 0 && t->rank == t->ranks - 1)
+    fake_nccl_break(0);
+  if (can && cel_nccl_join(t, why) != CEL_E_OK)
+    exchange_give_up(t, cel_error_last()->text);
+  bool joined = t->collectives.limits.devices > 0;
+  if (can && !joined) exchange_numbers(t);
   if (joined) {
     int status = carry_out(mode, t, config.cuda, set);
     if (status != 0) t->control.abort(t->control.self, status);
@@ -406,7 +449,9 @@ int main(int argc, char **argv) {
     else if (i + 1 < argc && strcmp(argv[i], "--devices") == 0)
       set.devices = atoi(argv[++i]);
   if (argc >= 2) return work(argv[1], &set);
-  fprintf(stderr, "nccl_check spread|differ|halt|die|refuse|share|absent|"
-                  "missing [--seed S] [--count N] [--devices D] [--fake]\n");
+  fprintf(
+      stderr,
+      "nccl_check spread|differ|halt|die|refuse|share|absent|"
+      "late|missing|refused [--seed S] [--count N] [--devices D] [--fake]\n");
   return 2;
 }

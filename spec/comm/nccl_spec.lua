@@ -48,7 +48,15 @@ checker.describe("collectives by NCCL", "nccl_check", function(check)
     assert.equal(3, r.status)
   end)
 
-  for mode, where in pairs({ absent = "before they meet", missing = "behind that" }) do
+  it("go through host memory on all ranks if NCCL does not start on one", function()
+    local r = check(3, { "refused", "--fake" })
+    assert.equal("pending: rank 2: GPU 0: NCCL failed while connecting: internal error: "
+      .. "it is a fake\n", r.stdout, r.stderr)
+    assert.equal(0, r.status)
+  end)
+
+  for mode, where in pairs({ absent = "before they meet", late = "before NCCL starts",
+    missing = "behind that" }) do
     it(("hear a rank that fails %s, while others wait for it"):format(where), function()
       local r = check(3, { mode, "--fake" })
       assert.equal("heard\n", r.stdout, r.stderr)

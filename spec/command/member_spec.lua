@@ -6,12 +6,15 @@ local program = require("spec.task.program")
 local c = require("spec.support.cdef")("command/collective/member.h")
 local volume = require("spec.support.points").volume
 
-local function new(n, devices, limits)
+-- `start`: what else the configuration says.
+local function new(n, devices, limits, start)
   limits = limits or {}
-  return ranks.new(n, { collectives = true, collective = { devices = devices,
+  local config = { collectives = true, collective = { devices = devices,
     pairs = limits.pairs ~= false, least = limits.least or 0,
     least_parts = limits.least_parts or 0, most = limits.most or 2 ^ 40,
-    packed_most = limits.packed_most or 2 ^ 40 } })
+    packed_most = limits.packed_most or 2 ^ 40 } }
+  for name, value in pairs(start or {}) do config[name] = value end
+  return ranks.new(n, config)
 end
 
 local function exchange(r, k, task)
@@ -178,5 +181,57 @@ describe("devices that exchange in pairs", function()
     assert.is_nil(exchange(r, 0, r:submit({ range = { 5 }, { u, "read", along(3) } })))
     r:submit({ range = { 9 }, { v, "discard_write", program.same(1) } })
     assert.is_not_nil(exchange(r, 0, r:submit({ range = { 2 }, { v, "read", program.all(1) } })))
+  end)
+end)
+
+describe("collectives between devices that start when needed", function()
+  local asked, works
+  local join = ffi.cast("bool (*)(void *)", function()
+    asked = asked + 1
+    return works
+  end)
+
+  -- After some exchange of halos, an exchange of all with all, twice: how often the ranks
+  -- are asked after each step, and where the collectives are: nil by messages.
+  local function steps(messages_else)
+    asked = 0
+    local r = new(3, 2, nil, { join = join, messages_else = messages_else })
+    local u, where = r:buffer({ 9 }), {}
+    local function step(reads)
+      r:submit({ range = { 9 }, { u, "discard_write", program.same(1) } })
+      local t = r:submit({ range = { 7 }, { u, "read", reads } })
+      local x, sent = exchange(r, 0, t), #r:messages(1, "push", t)
+      where[#where + 1] = ("%d %s"):format(asked, x and (x.devices > 0 and "devices" or "hosts")
+        or sent > 0 and "messages" or "nothing")
+    end
+    step({ { program.span(0, 0, 2) } })
+    step(program.all(1))
+    step(program.all(1))
+    return where
+  end
+
+  it("are asked for once, by the first", function()
+    works = true
+    assert.same({ "0 messages", "3 devices", "3 devices" }, steps(false))
+  end)
+
+  it("leave all to host memory, or to messages, where they do not start", function()
+    works = false
+    assert.same({ "0 messages", "3 hosts", "3 hosts" }, steps(false))
+    assert.same({ "0 messages", "3 messages", "3 messages" }, steps(true))
+  end)
+
+  it("are asked for by an all-reduce, which host memory does else", function()
+    for _, start in ipairs({ true, false }) do
+      asked, works = 0, start
+      local r = new(3, 2, nil, { join = join, messages_else = true })
+      local u = r:buffer({ 2 })
+      r:submit({ range = { 9 }, { u, "discard_write",
+        reducer = r.program:reducer(0, { "MAX", "u" }) } })
+      r:submit({ range = { 9 }, { u, "read", program.all(1) } })
+      local x = r:of(0, "collective")[1].raw.exchange
+      assert.equal(start and 2 or 0, x.devices)
+      assert.equal(3, asked)
+    end
   end)
 end)

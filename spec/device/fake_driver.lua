@@ -1,8 +1,10 @@
 -- fake_driver.lua -- builds a libcuda.so.1 that shows GPUs where there are none, and a
--- libnccl.so.2 that is too old: a real one does not get along with such a driver.
+-- libnccl.so.2 that is too old, or does not start: a real one does not get along with such
+-- a driver.
 --
 --   local fake = require("spec.device.fake_driver")
 --   celer.run(args, { env = fake.env({ FAKE_GPUS = 4 }) })
+--   celer.run(args, { env = fake.env({ FAKE_GPUS = 4, FAKE_NCCL = 22809 }) }) -- its version
 local scratch = require("spec.support.scratch")
 
 local M = {}
@@ -33,9 +35,17 @@ local function driver_text()
 end
 
 local function nccl_text()
-  local parts = { "int ncclGetVersion(int *out) { *out = 21003; return 0; }" }
+  local text = [[
+#include <stdlib.h>
+int ncclGetVersion(int *out) {
+  const char *version = getenv("FAKE_NCCL");
+  *out = version != NULL ? atoi(version) : 21003;
+  return 0;
+}
+const char *ncclGetErrorString(int code) { return "it is a fake"; }]]
+  local parts = { text }
   for name in scratch.read("engine/comm/nccl/nccl_api.h"):gmatch("(nccl%u%w+), %(") do
-    if name ~= "ncclGetVersion" then
+    if not text:find(name .. "(", 1, true) then
       parts[#parts + 1] = ("int %s(void) { return 3; }"):format(name)
     end
   end

@@ -6,6 +6,8 @@
  * device`, and one stream, its lane for collectives; what is put there goes in
  * command order on every GPU.
  *
+ *   join                             -> the ranks meet, and NCCL starts; or all
+ *                                       know that it does not
  *   posted by all devices of a rank  -> this rank says so to all (*handshake*)
  *   all ranks have said so           -> the ends are given out, in order
  *   put, by the device's thread      -> packed where memory has gaps, NCCL's
@@ -47,11 +49,18 @@ typedef struct cel_nccl_config {
 } cel_nccl_config;
 
 /* Where all ranks have GPUs, as many each and none twice, and NCCL of one
- * version, and bytes go from each to all, *out is such a transport, which owns
- * `inner` and borrows config->cuda until it is destroyed; else it is `inner`,
- * and `why` says what is missing ("rank 2: no NCCL: ..."). All ranks come to
- * the same. Collective. CEL_E_COMM. Thread: main. */
+ * version, *out is such a transport, which owns `inner` and borrows
+ * config->cuda until it is destroyed; else it is `inner`, and `why` says what
+ * is missing
+ * ("rank 2: no NCCL: ..."). All ranks come to the same. Whether bytes go from
+ * each to all is found out when NCCL starts (`join` of the collectives), which
+ * this does not. A GPU counts twice if NCCL_HOSTID tells its ranks apart, as
+ * for NCCL. Collective. CEL_E_COMM. Thread: main. */
 cel_status cel_transport_nccl(cel_transport *inner,
                               const cel_nccl_config *config,
                               cel_transport **out, char *why, size_t size);
+/* Starts it now, if it is one: `why` is empty then, and else says what is
+ * missing. Waits for all ranks. Before an executor runs. Collective.
+ * CEL_E_COMM. Thread: main. */
+cel_status cel_nccl_join(cel_transport *t, char *why);
 #endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "comm/nccl/nccl_state.h"
 #include "device/clock.h"
 #include "tuning.h"
@@ -17,10 +18,10 @@ typedef struct hello {
   char why[WHY]; /* it cannot take part; empty: it can */
   int version;
   int32_t devices;
-  uint64_t memory; /* of the smallest */
-  bool near;       /* messages with all others go from GPU to GPU */
-  ncclUniqueId id; /* rank 0's */
-  char uuid[CEL_DEVICES][UUID];
+  uint64_t memory;           /* of the smallest */
+  bool near;                 /* messages with all others go from GPU to GPU */
+  ncclUniqueId id;           /* rank 0's */
+  uint64_t gpu[CEL_DEVICES]; /* which it is */
 } hello;
 
 int64_t cel__nccl_deadline(void) {
@@ -34,16 +35,24 @@ static cel_status describe_gpus(const cel_nccl_config *config, hello *mine) {
   if (cuda == NULL) return cel_fail(CEL_E_MISSING, "it uses no GPU");
   mine->devices = cuda->devices;
   mine->memory = config->memory != 0 ? config->memory : UINT64_MAX;
+  const char *host = getenv("NCCL_HOSTID"); /* whose GPU NCCL takes it for */
+  uint64_t seed = host != NULL ? cel_hash(host, strlen(host), 0) : 0;
   for (int32_t d = 0; d < cuda->devices; ++d) {
     const cel_cuda_device *device = &cuda->device[d];
     if (device->memory < mine->memory) mine->memory = device->memory;
-    CUresult code =
-        cuda->api->cuDeviceGetUuid_v2(mine->uuid[d], device->device);
+    char uuid[UUID];
+    CUresult code = cuda->api->cuDeviceGetUuid_v2(uuid, device->device);
     if (code != CUDA_SUCCESS)
       return cel_fail(CEL_E_MISSING, "GPU %d does not say which it is: %s",
                       device->ordinal, cel_cuda_api_text(cuda->api, code));
+    mine->gpu[d] = cel_hash(uuid, UUID, seed);
   }
   return CEL_E_OK;
+}
+
+static cel_status to_status(const cel__nccl *n, ncclResult_t code) {
+  if (code == ncclSuccess) return CEL_E_OK;
+  return cel_fail(CEL_E_MISSING, "NCCL: %s", n->api->ncclGetErrorString(code));
 }
 
 static cel_status describe(cel__nccl *n, const cel_nccl_config *config,
@@ -53,11 +62,13 @@ static cel_status describe(cel__nccl *n, const cel_nccl_config *config,
   n->api =
       config->api != NULL ? config->api : cel_nccl_api_load(why, sizeof why);
   if (n->api == NULL) return cel_fail(CEL_E_MISSING, "%s", why);
-  ncclResult_t code = n->api->ncclGetVersion(&mine->version);
-  if (code == ncclSuccess && n->base.rank == 0)
-    code = n->api->ncclGetUniqueId(&mine->id);
-  if (code == ncclSuccess) return CEL_E_OK;
-  return cel_fail(CEL_E_MISSING, "NCCL: %s", n->api->ncclGetErrorString(code));
+  return to_status(n, n->api->ncclGetVersion(&mine->version));
+}
+
+/* By which all find each other. */
+static cel_status make_id(const cel__nccl *n, hello *mine) {
+  if (n->base.rank > 0) return CEL_E_OK;
+  return to_status(n, n->api->ncclGetUniqueId(&mine->id));
 }
 
 /* ---- what all have ------------------------------------------------------- */
@@ -77,23 +88,22 @@ static cel_status hear(cel__nccl *n, hello *mine, cel_status status, hello *all,
   return CEL_E_OK;
 }
 
-static int by_bytes(const void *a, const void *b) {
-  return memcmp(a, b, UUID);
+static int by_number(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
 }
 
 /* NCCL takes a GPU once. */
 static bool has_twin(const hello *all, int64_t ranks) {
   int32_t devices = all[0].devices;
   int64_t n = 0;
-  char(*uuid)[UUID] = cel_alloc((size_t)(ranks * devices) * UUID);
+  uint64_t *gpu = cel_alloc((size_t)(ranks * devices) * sizeof *gpu);
   for (int64_t k = 0; k < ranks; ++k)
-    for (int32_t d = 0; d < devices; ++d)
-      memcpy(uuid[n++], all[k].uuid[d], UUID);
-  qsort(uuid, (size_t)n, UUID, by_bytes);
+    for (int32_t d = 0; d < devices; ++d) gpu[n++] = all[k].gpu[d];
+  qsort(gpu, (size_t)n, sizeof *gpu, by_number);
   bool twin = false;
-  for (int64_t i = 1; i < n; ++i)
-    twin |= memcmp(uuid[i - 1], uuid[i], UUID) == 0;
-  cel_free(uuid);
+  for (int64_t i = 1; i < n; ++i) twin |= gpu[i - 1] == gpu[i];
+  cel_free(gpu);
   return twin;
 }
 
@@ -185,7 +195,7 @@ static cel_status make_staging(cel__nccl *n) {
 
 /* ---- agreement ----------------------------------------------------------- */
 
-/* In steps that all ranks take, or none. */
+/* Both in steps that all ranks take, or none. */
 static cel_status agree(cel__nccl *n, const cel_nccl_config *config, hello *all,
                         bool *good, char *why, size_t size) {
   const cel_transport *t = &n->base;
@@ -194,12 +204,26 @@ static cel_status agree(cel__nccl *n, const cel_nccl_config *config, hello *all,
   if (*good) *good = compare(all, n->base.ranks, why, size);
   if (!*good) return CEL_E_OK;
   settle(n, all);
+  return hear(n, &mine, make_staging(n), all, good, why, size);
+}
+
+static cel_status start(cel__nccl *n, hello *all, bool *good) {
+  hello mine = {0};
+  char *why = n->why;
+  enum { SIZE = sizeof n->why };
+  CEL_TRY(hear(n, &mine, make_id(n, &mine), all, good, why, SIZE));
   ncclUniqueId id = all[0].id;
-  CEL_TRY(hear(n, &mine, make_staging(n), all, good, why, size));
-  if (*good) CEL_TRY(hear(n, &mine, connect(n, id), all, good, why, size));
-  if (*good) CEL_TRY(hear(n, &mine, cel__nccl_probe(n), all, good, why, size));
+  if (*good) CEL_TRY(hear(n, &mine, connect(n, id), all, good, why, SIZE));
+  if (*good) CEL_TRY(hear(n, &mine, cel__nccl_probe(n), all, good, why, SIZE));
   if (!*good) cel__nccl_abort(n);
   return CEL_E_OK;
+}
+
+cel_status cel__nccl_start(cel__nccl *n, bool *good) {
+  hello *all = cel_alloc_zero((size_t)n->base.ranks * sizeof *all);
+  cel_status status = start(n, all, good);
+  cel_free(all);
+  return status;
 }
 
 cel_status cel_transport_nccl(cel_transport *inner,

@@ -35,6 +35,14 @@ typedef struct cel__nccl_device {
   CUdeviceptr staging;
 } cel__nccl_device;
 
+/* What has been started: nothing; the ranks meet; all of it; it cannot be. */
+typedef enum cel__nccl_stage {
+  CEL__NCCL_APART,
+  CEL__NCCL_MEETS,
+  CEL__NCCL_JOINED,
+  CEL__NCCL_REFUSED
+} cel__nccl_stage;
+
 typedef struct cel__nccl {
   cel_transport base; /* first */
   cel_transport *inner;
@@ -48,6 +56,9 @@ typedef struct cel__nccl {
   uint64_t handshakes;             /* ever begun: the inner's collectives */
   CEL_VEC(cel__nccl_end *) posted; /* not given out; in order */
   CEL_VEC(cel__nccl_handshake *) handshake; /* likewise */
+  cel__nccl_stage stage;
+  cel__nccl_handshake *meeting; /* while it lasts */
+  char why[CEL_JOIN_WHY];       /* it was refused */
   CEL_VEC(cel_done) done;
   uint64_t put; /* ends that were given out and are not through */
   uint32_t polls;
@@ -70,8 +81,8 @@ cel_status cel__nccl_await(cel__nccl *n, int32_t device, const char *doing,
 /* Ends what is under way, on all devices. Thread: main, executor. */
 void cel__nccl_abort(cel__nccl *n);
 void cel__nccl_release(cel__nccl *n);
-/* Bytes of each rank, by rank, into *all; waits. Before the executor runs.
- * CEL_E_COMM. Thread: main. */
+/* Bytes of each rank, by rank, into *all; waits, while nothing else is under
+ * way. CEL_E_COMM. Thread: main, executor. */
 cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
                             void *all);
 void cel__nccl_init(cel__nccl *n, cel_transport *inner);
@@ -80,7 +91,10 @@ void cel__nccl_init(cel__nccl *n, cel_transport *inner);
 
 /* Until when peers are waited for at the start. */
 int64_t cel__nccl_deadline(void);
-/* Collective; CEL_E_MISSING. Thread: main. */
+/* Communicators and a probe; *good where all ranks have both. Collective.
+ * CEL_E_COMM. Thread: main, executor. */
+cel_status cel__nccl_start(cel__nccl *n, bool *good);
+/* Collective; CEL_E_MISSING. Thread: main, executor. */
 cel_status cel__nccl_probe(cel__nccl *n);
 
 /* nccl_put.c --------------------------------------------------------------- */

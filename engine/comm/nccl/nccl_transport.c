@@ -86,6 +86,13 @@ static uint64_t meaning(const cel_device_collective *collective) {
   return cel_hash(what, sizeof what, 0);
 }
 
+/* The inner transport matches collectives by the order in which they are
+ * posted, whatever their numbers. */
+static void exchange(void *self, const cel_collective *collective) {
+  const cel_collective_table *inner = &((cel__nccl *)self)->inner->collectives;
+  inner->exchange(inner->self, collective);
+}
+
 static cel__nccl_handshake *begin_handshake(cel__nccl *n, uint64_t word) {
   cel_transport *inner = n->inner;
   size_t ranks = (size_t)inner->ranks, bytes = ranks * sizeof(uint64_t);
@@ -116,6 +123,7 @@ static void exchange_devices(void *self,
                              const cel_device_collective *collective) {
   cel__nccl *n = self;
   cel_assert_driver();
+  cel_assert(n->stage == CEL__NCCL_JOINED);
   if (n->failed) {
     report(n, collective->ticket);
     return;
@@ -153,6 +161,12 @@ static void check_words(cel__nccl *n, const cel__nccl_handshake *h) {
 
 static void end_handshake(cel__nccl *n, uint64_t number,
                           const cel_error *error) {
+  if (n->meeting != NULL) {
+    n->meeting->over = true;
+    if (error == NULL) return;
+    cel_fail_with(error);
+    note_failure(n);
+  }
   for (uint32_t i = 0; i < n->handshake.n; ++i) {
     cel__nccl_handshake *h = n->handshake.at[i];
     if (h->collective.nth != number) continue;
@@ -165,6 +179,56 @@ static void end_handshake(cel__nccl *n, uint64_t number,
     }
   }
 }
+
+/* ---- joining ------------------------------------------------------------- */
+
+/* All ranks have come: what they wait for from now on is NCCL, which has its
+ * time, and none of them does anything else meanwhile. */
+static cel_status end_meeting(cel__nccl *n) {
+  bool good;
+  cel_free(n->meeting);
+  n->meeting = NULL;
+  if (n->failed) return cel_fail_with(&n->error);
+  CEL_TRY(cel__nccl_start(n, &good));
+  n->stage = good ? CEL__NCCL_JOINED : CEL__NCCL_REFUSED;
+  if (!good) n->base.collectives.limits = (cel_collective_limits){0};
+  return CEL_E_OK;
+}
+
+static cel_status join(void *self, cel_joined *out, char *why) {
+  cel__nccl *n = self;
+  cel_assert_driver();
+  if (n->stage == CEL__NCCL_APART) {
+    n->meeting = begin_handshake(n, 0);
+    n->stage = CEL__NCCL_MEETS;
+  }
+  bool met = n->meeting != NULL && n->meeting->over;
+  if (n->stage == CEL__NCCL_MEETS && met) CEL_TRY(end_meeting(n));
+  *out = n->stage == CEL__NCCL_JOINED    ? CEL_JOIN_DONE
+         : n->stage == CEL__NCCL_REFUSED ? CEL_JOIN_REFUSED
+                                         : CEL_JOIN_PENDING;
+  if (*out == CEL_JOIN_REFUSED) memcpy(why, n->why, sizeof n->why);
+  return CEL_E_OK;
+}
+
+cel_status cel_nccl_join(cel_transport *t, char *why) {
+  const cel_collective_table *by = &t->collectives;
+  const cel_control_table *control = &t->control;
+  cel_joined joined = CEL_JOIN_DONE;
+  cel_done done;
+  why[0] = '\0';
+  if (by->join == NULL) return CEL_E_OK;
+  CEL_TRY(by->join(by->self, &joined, why));
+  while (joined == CEL_JOIN_PENDING) {
+    if (t->poll(t, &done, 1) > 0) cel_bug("something is under way");
+    if (control->attend != NULL) control->attend(control->self);
+    sched_yield();
+    CEL_TRY(by->join(by->self, &joined, why));
+  }
+  return CEL_E_OK;
+}
+
+/* ---- progress ------------------------------------------------------------ */
 
 /* Of what the inner transport says, what is not of handshakes. */
 static uint32_t sort_out(cel__nccl *n, cel_done *out, uint32_t got) {
@@ -237,14 +301,16 @@ static void halt(cel_transport *t) {
 
 static bool busy(cel_transport *t) {
   const cel__nccl *n = (const cel__nccl *)t;
-  return n->posted.n > 0 || n->done.n > 0 || n->inner->busy(n->inner);
+  return n->posted.n > 0 || n->done.n > 0 || n->meeting != NULL ||
+         n->inner->busy(n->inner);
 }
 
 /* All ranks come here, and nothing is under way; unless something failed. */
 static void let_go(cel__nccl *n) {
   enum { PATIENCE_S = 30 };
   int64_t deadline = cel_now_ns() + (int64_t)PATIENCE_S * 1000000000;
-  bool good = !n->failed && !atomic_load(&n->halted);
+  bool good =
+      n->stage == CEL__NCCL_JOINED && !n->failed && !atomic_load(&n->halted);
   for (int32_t d = 0; d < n->devices && good; ++d) {
     n->cuda->api->cuCtxSetCurrent(n->cuda->device[d].context);
     ncclResult_t code = n->api->ncclCommFinalize(n->device[d].comm);
@@ -264,7 +330,7 @@ static void let_go(cel__nccl *n) {
 static void destroy(cel_transport *t) {
   cel__nccl *n = (cel__nccl *)t;
   cel_transport *inner = n->inner;
-  if (n->failed || n->posted.n > 0)
+  if (n->failed || n->posted.n > 0 || n->meeting != NULL)
     inner->control.abort(inner->control.self, 1);
   let_go(n);
   inner->destroy(inner);
@@ -293,8 +359,11 @@ cel_status cel__nccl_gather(cel__nccl *n, const void *mine, uint32_t size,
   ++n->handshakes;
   cel_done done;
   inner->collectives.exchange(inner->collectives.self, &collective);
+  /* Once the ranks have met none is missing, and what they tell each other is
+   * the executor's. */
+  bool attends = n->stage == CEL__NCCL_APART && control->attend != NULL;
   while (inner->poll(inner, &done, 1) == 0) {
-    if (control->attend != NULL) control->attend(control->self);
+    if (attends) control->attend(control->self);
     sched_yield();
   }
   cel_assert(done.ticket == collective.ticket);
@@ -315,8 +384,12 @@ void cel__nccl_init(cel__nccl *n, cel_transport *inner) {
   n->inner = inner;
   n->base = *inner;
   n->base.name = "mpi, and NCCL between GPUs";
-  n->base.collectives = (cel_collective_table){
-      .self = n, .exchange_devices = exchange_devices, .unjoin = unjoin};
+  n->base.collectives =
+      (cel_collective_table){.self = n,
+                             .exchange = exchange,
+                             .join = join,
+                             .exchange_devices = exchange_devices,
+                             .unjoin = unjoin};
   n->base.poll = poll;
   n->base.chained = chained;
   n->base.halt = halt;
@@ -335,6 +408,7 @@ void cel__nccl_release(cel__nccl *n) {
   for (uint32_t i = 0; i < n->posted.n; ++i) cel_free(n->posted.at[i]);
   for (uint32_t i = 0; i < n->handshake.n; ++i) cel_free(n->handshake.at[i]);
   for (uint32_t i = 0; i < n->done.n; ++i) cel_free(n->done.at[i].error);
+  cel_free(n->meeting);
   cel_vec_release(&n->posted);
   cel_vec_release(&n->handshake);
   cel_vec_release(&n->done);

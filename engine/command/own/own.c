@@ -15,6 +15,17 @@ void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap) {
   own->afters = cel_alloc_zero(CEL__AFTERS * sizeof *own->afters);
 }
 
+bool cel__own_join(cel__own *own) {
+  bool (*join)(void *) = own->join;
+  own->join = NULL;
+  if (own->collective.devices == 0 || join == NULL || join(own->context))
+    return true;
+  own->collective = (cel_collective_limits){0};
+  if (own->messages_else) own->collectives = false;
+  memset(own->chosen, 0, sizeof own->chosen);
+  return false;
+}
+
 static void drop(cel__interned *object) {
   cel_free(object);
 }

@@ -66,6 +66,9 @@ typedef struct cel__own {
   uint32_t cap;     /* replications per version */
   bool collectives; /* are looked for */
   cel_collective_limits collective;
+  bool (*join)(void *context); /* as in the configuration; null: was asked */
+  void *context;
+  bool messages_else;             /* likewise */
   int64_t count_most, tree_least; /* as in the configuration */
   bool several_hosts;
   uint64_t small; /* bytes of a box that is rather packed than sent alone */
@@ -104,6 +107,10 @@ typedef struct cel__own {
   CEL_VEC(uint32_t) kept; /* replications */
   CEL_VEC(cel__holding) holdings;
 } cel__own;
+
+/* Before a collective between devices: whether it can be, for which all ranks
+ * start them now. If not, there are none any more. */
+bool cel__own_join(cel__own *own);
 
 void cel__own_init(cel__own *own, int64_t me, int64_t ranks, uint32_t cap);
 void cel__own_release(cel__own *own);

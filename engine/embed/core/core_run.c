@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/version.h"
+#include "comm/nccl/nccl.h"
 #include "device/cuda/cuda.h"
 #include "embed/advice.h"
 #include "embed/code.h"
@@ -170,11 +171,14 @@ static int run_staging(lua_State *L) {
 }
 
 /* joining() -> why what all ranks exchange does not go by NCCL, "" where it
- * does, and whether it goes by messages else; nil on the processor.
- * Collective. */
+ * does, and whether it goes by messages else; nil on the processor. To know,
+ * NCCL is started. Collective. */
 static int run_joining(lua_State *L) {
   cel_session *session = cel__session_of(L);
   if (cel_session_connect(session) != CEL_E_OK) return cel__push_failure(L);
+  if (session->no_nccl[0] == '\0' &&
+      cel_nccl_join(session->transport, session->no_nccl) != CEL_E_OK)
+    return cel__push_failure(L);
   if (!session->choice.cuda) return 0;
   lua_pushstring(L, session->no_nccl);
   lua_pushboolean(L, session->direct || session->options.no_collectives);

@@ -261,20 +261,52 @@ describe("celer info", function()
     assert.matches("\nnvrtc    %S", text)
   end)
 
-  it("says of several ranks which way goes what all of them exchange", function()
-    local command = ("CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_LOCAL_RANK exec %s info"):format(
-      celer.command())
-    local function lines(variables)
-      variables.FAKE_GPUS, variables.FAKE_VISIBLE = 2, 1
-      local r = celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 2,
-        "sh", "-c", command }, { env = fake.env(variables) })
+  describe("of several ranks", function()
+    -- Two ranks of `celer WORDS`; `set`: variables that differ by rank.
+    local function run(set, words, variables)
+      return celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 2, "sh", "-c",
+        set:gsub("RANK", "$OMPI_COMM_WORLD_LOCAL_RANK") .. " exec " .. celer.command()
+          .. " " .. words }, { env = fake.env(variables) })
+    end
+    local APART = "CUDA_VISIBLE_DEVICES=RANK"
+
+    local function lines(variables, set)
+      variables.FAKE_GPUS, variables.FAKE_VISIBLE = set and 1 or 2, not set and 1 or nil
+      local r = run(set or APART, "info", variables)
       return r.stdout:match("\n(collectives [^\n]*)\n") or r.stdout .. r.stderr
     end
-    assert.equal("collectives by MPI, in host memory: "
-      .. "rank 0: NCCL 2.10.3 is too old: 2.18 is needed", lines({}))
-    assert.equal("collectives by messages: --no-collectives", lines({ CELER_NO_COLLECTIVES = 1 }))
-    assert.equal("collectives by MPI, in host memory: --transfers staged",
-      lines({ CELER_TRANSFERS = "staged" }))
+
+    it("says which way goes what all of them exchange", function()
+      assert.equal("collectives by MPI, in host memory: "
+        .. "rank 0: NCCL 2.10.3 is too old: 2.18 is needed", lines({}))
+      assert.equal("collectives by messages: --no-collectives",
+        lines({ CELER_NO_COLLECTIVES = 1 }))
+      assert.equal("collectives by MPI, in host memory: --transfers staged",
+        lines({ CELER_TRANSFERS = "staged" }))
+    end)
+
+    it("starts NCCL to know it", function()
+      assert.equal("collectives by MPI, in host memory: rank 0: NCCL: it is a fake",
+        lines({ FAKE_NCCL = 22809 }))
+    end)
+
+    it("says so where ranks share a GPU, unless NCCL takes them for two", function()
+      assert.equal("collectives by MPI, in host memory: ranks share a GPU",
+        lines({ FAKE_NCCL = 22809 }, "NCCL_HOSTID=same"))
+      assert.equal("collectives by MPI, in host memory: rank 0: NCCL: it is a fake",
+        lines({ FAKE_NCCL = 22809 }, "NCCL_HOSTID=host-RANK"))
+    end)
+
+    it("is not what a run does that has nothing for NCCL", function()
+      local words = [[run --backend cuda --log info -e "celer.buffer('int', 1)"]]
+      local function warned(version)
+        local r = run(APART, words, { FAKE_GPUS = 2, FAKE_VISIBLE = 1, FAKE_NCCL = version })
+        assert.equal(0, r.status, r.stderr)
+        return r.stderr:find("not by NCCL: rank 0: NCCL", 1, true) ~= nil
+      end
+      assert.is_true(warned(21003))
+      assert.is_false(warned(22809))
+    end)
   end)
 
   it("says why there is none", function()

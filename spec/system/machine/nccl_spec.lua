@@ -1,7 +1,9 @@
 -- What kernels of all ranks exchange, by NCCL between their GPUs: the same bits as by
 -- messages and through host memory, and an end of the job when a rank dies. Pending
--- where there are no three GPUs or no NCCL.
+-- where there are no three GPUs or no NCCL. Two ranks may share a GPU that NCCL takes for
+-- one on each of two hosts; that is pending where there is none.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 -- Why what three ranks with a GPU each exchange does not go by NCCL; nil where it does.
@@ -116,4 +118,73 @@ describe("what all GPUs exchange by NCCL", function()
       script.killed(setup, { ranks = 3, devices = 1 }, { before = { "--backend", "cuda" } })
     end)
   end
+end)
+
+-- `celer WORDS` on two ranks that NCCL takes to be on a host each, with sockets between.
+local function share(words, variables)
+  local env = { CELER_DEVICES = 1, CELER_TRANSFERS = "between", CELER_ADVICE = "off",
+    NCCL_DEBUG = "VERSION", NCCL_IB_DISABLE = 1, NCCL_SOCKET_IFNAME = "lo" }
+  for name, value in pairs(variables or {}) do env[name] = value end
+  return celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", 2, "sh", "-c",
+    "NCCL_HOSTID=host-$OMPI_COMM_WORLD_RANK exec " .. celer.command() .. " " .. words },
+    { env = env })
+end
+
+-- What is printed, and whether NCCL has started, which then says its version.
+local function outcome(r)
+  assert.equal(0, r.status, r.stderr)
+  local text, times = r.stdout:gsub("[^\n]*NCCL version[^\n]*\n", "")
+  return text, times > 0
+end
+
+describe("ranks that share a GPU by NCCL", function()
+  local text = share("info").stdout
+  local how = text:match("\ncollectives ([^\n]*)")
+  if how ~= "by NCCL, from GPU to GPU" then
+    pending(how or "two ranks use no GPUs here")
+    return
+  end
+
+  local QUEUE = 'local celer = require "celer"\nlocal q = celer.queue()\n'
+  local STOP = 'if os.getenv("OMPI_COMM_WORLD_RANK") == "1" then error("rank 1 stops") end\n'
+  local folder, run_it, words
+  setup(function()
+    folder = scratch.folder()
+    scratch.write(folder .. "/case.lua", QUEUE .. PROGRAM)
+    scratch.write(folder .. "/stops.lua", QUEUE .. STOP .. PROGRAM)
+    run_it = "run --backend cuda --device-memory 4G " .. folder
+    words = run_it .. "/case.lua"
+  end)
+  teardown(function() os.execute("rm -r '" .. folder .. "'") end)
+
+  it("exchange the same as by messages", function()
+    local by_nccl, started = outcome(share(words))
+    assert.is_true(started)
+    local by_messages, again = outcome(share(words, { CELER_NO_COLLECTIVES = 1 }))
+    assert.is_false(again)
+    assert.equal(by_messages, by_nccl)
+  end)
+
+  it("hear one that fails while the other waits to start it", function()
+    local r = share(run_it .. "/stops.lua")
+    assert.is_true(r.status ~= 0 and r.status ~= 124, r.status)
+    assert.matches("stops.lua:3: rank 1 stops", r.stderr, 1, true)
+    assert.not_matches("NCCL version", r.stdout)
+  end)
+
+  it("do not start it for what all of them do not exchange", function()
+    local _, started = outcome(share(
+      [[run --backend cuda -e "local q, u = celer.queue(), celer.buffer('int', 100)
+        local k = celer.kernel 'kernel void k(item<1> it, out<int, 1> u) { u(it[0]) = 1; }'
+        q:submit(function(cg) cg:parallel_for(100, k, cg:discard_write(u)) end) q:wait()"]]))
+    assert.is_false(started)
+  end)
+
+  it("do without it where it does not start, and say why", function()
+    local r = share(words, { NCCL_SOCKET_IFNAME = "=none" })
+    local by_hosts = outcome(r)
+    assert.matches("celer: warning: what all ranks exchange goes through host memory, not by "
+      .. "NCCL: rank %d: [^\n]*NCCL", r.stderr)
+    assert.equal((outcome(share(words))), by_hosts)
+  end)
 end)
