@@ -22,7 +22,7 @@ using parameter = typename parameters<F>::template at<K>;
 
 // The flag: in<T, 0>. On the processor a call looks at it once, so that no item
 // takes a look behind what another one has written.
-template <class T> struct flag : in<T, 0> {
+template <class T> struct when_flag : in<T, 0> {
 #if defined(CELER_CUDA) || defined(CELER_CHECK)
   CELER_FN bool is_set() const {
     return (*this)() != 0;
@@ -35,12 +35,12 @@ template <class T> struct flag : in<T, 0> {
 #endif
 };
 
-template <class T> struct traits<flag<T>> : accessor_traits<T, 0, an_in> {};
+template <class T> struct traits<when_flag<T>> : accessor_traits<T, 0, an_in> {};
 
 #if !defined(CELER_CUDA) && !defined(CELER_CHECK)
-template <class T, int V, index At> struct bind<flag<T>, V, At> {
-  static CELER_FN flag<T> from(const call *c) {
-    flag<T> p;
+template <class T, int V, index At> struct bind<when_flag<T>, V, At> {
+  static CELER_FN when_flag<T> from(const call *c) {
+    when_flag<T> p;
     static_cast<in<T, 0> &>(p) = bind<in<T, 0>, V, At>::from(c);
     p.set = p() != 0;
     return p;

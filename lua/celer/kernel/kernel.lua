@@ -435,7 +435,7 @@ local function guard_text(kernel, name, flag)
     params[k + 1] = ("celer::parameter<decltype(CELER_KERNEL(%s)), %d> %s"):format(name, k, own)
     if k > 0 then passed_on[k + 1] = own end
   end
-  return ("\nkernel void %s_when(%s, celer::flag<%s> celer_flag) {\n"
+  return ("\nkernel void %s_when(%s, celer::when_flag<%s> celer_flag) {\n"
     .. "  if (celer_flag.is_set()) %s(%s);\n}\n"):format(name, table.concat(params, ", "),
     flag.name, name, table.concat(passed_on, ", "))
 end
