@@ -35,7 +35,8 @@ template <class T> struct when_flag : in<T, 0> {
 #endif
 };
 
-template <class T> struct traits<when_flag<T>> : accessor_traits<T, 0, an_in> {};
+template <class T>
+struct traits<when_flag<T>> : accessor_traits<T, 0, an_in> {};
 
 #if !defined(CELER_CUDA) && !defined(CELER_CHECK)
 template <class T, int V, index At> struct bind<when_flag<T>, V, At> {
