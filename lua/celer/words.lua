@@ -77,10 +77,12 @@ function M.methods(class, fields)
   setmetatable(class, { __index = function(_, key)
     if lacking[key] or type(key) ~= "string" then return nil end
     local names = { unpack(fields or {}) }
-    for name, value in tables.sorted_pairs(class) do
-      if type(value) == "function" and not name:find("^_") then
-        names[#names + 1] = name
+    local owner = class
+    while owner do
+      for name, value in tables.sorted_pairs(owner) do
+        if type(value) == "function" and not name:find("^_") then names[#names + 1] = name end
       end
+      owner = rawget(owner, "__inherits")
     end
     local near = M.nearest(key, names)
     -- A longer form, as `drained` of `drain`, is a field.

@@ -8,6 +8,7 @@ local expression = require "celer.arrays.expression"
 local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
 local queues = require "celer.submit.queue"
+local reduces = require "celer.kernel.reduce"
 local types = require "celer.data.types"
 
 local fail, text = place.fail, expression.text
@@ -291,7 +292,10 @@ end
 ---@param value any
 ---@param options? table
 function M.reduce(to, operator, value, options)
-  local node = expression.of(value, "t:reduce")
+  local call = text(to) .. ":reduce"
+  reduces.operator(operator, to.buffer, call)
+  reduces.includes_current(options, call)
+  local node = expression.of(value, call)
   check_reduced(to, node)
   local low = {}
   for d = 1, #node.extents do low[d] = 0 end

@@ -16,6 +16,7 @@
 local box = require "celer.box"
 local elements = require "celer.kernel.from_lua.elements"
 local place = require "celer.place"
+local tables = require "celer.tables"
 local words = require "celer.words"
 
 local fail = place.fail
@@ -30,6 +31,24 @@ local M = {}
 ---@field args celer.expression[]
 local Expression = { __noun = "expression over buffers" }
 Expression.__index = Expression
+
+-- Fields that only some nodes have.
+local optional = { extents = true, buffer = true, low = true, whole = true, moved = true, by = true,
+  edge = true, member = true, spelling = true, value = true, detail = true, called = true,
+  exact = true }
+
+setmetatable(Expression, { __index = function(_, key)
+  if type(key) ~= "string" then
+    fail("an expression has no elements yet: celer.array(expression) computes them")
+  elseif optional[key] or key:find "^__" then
+    return nil
+  end
+  local methods = {}
+  for name, value in tables.sorted_pairs(Expression) do
+    if type(value) == "function" and not name:find "^__" then methods[name] = value end
+  end
+  fail("an expression over buffers has no '%s'%s", key, words.advice(key, methods))
+end })
 
 function M.is_expression(value) return getmetatable(value) == Expression end
 
@@ -98,6 +117,10 @@ function M.text(node) return text_of(node, 0) end
 local function shape_text(node)
   if not node.extents then return "a scalar" end
   return "[" .. table.concat(node.extents, "][") .. "]"
+end
+
+function Expression:__call()
+  fail("the expression %s has no elements yet: celer.array(expression) computes them", M.text(self))
 end
 
 function Expression:__tostring()
@@ -227,12 +250,12 @@ end
 --- An operation on numbers, element by element. `to_kind`: of the joined kind, and the nodes.
 ---@param op string
 ---@param call string
----@param values any[]
+---@param values {n: integer, [integer]: any}  any may be nil by mistake
 ---@param to_kind? fun(kind: string, args: celer.expression[]): string
 ---@return celer.expression
 function M.numeric(op, call, values, to_kind)
   local args = {}
-  for k, value in ipairs(values) do args[k] = M.of(value, call) end
+  for k = 1, values.n do args[k] = M.of(values[k], call) end
   local kind = M.join(call, args)
   return make(op, to_kind and to_kind(kind, args) or kind, lanes_of(call, args),
     M.shape(call, args), args)
@@ -256,9 +279,11 @@ local kinds = { div = fraction, pow = fraction, mod = remainder }
 M.operators = {}
 for op, sign in pairs(signs) do
   local call = ("a %s b"):format(sign)
-  M.operators["__" .. op] = function(a, b) return M.numeric(op, call, { a, b }, kinds[op]) end
+  M.operators["__" .. op] = function(a, b)
+    return M.numeric(op, call, { n = 2, a, b }, kinds[op])
+  end
 end
-M.operators.__unm = function(a) return M.numeric("unm", "-a", { a }) end
+M.operators.__unm = function(a) return M.numeric("unm", "-a", { n = 1, a }) end
 
 local function refuse_order()
   fail("a < b of whole buffers: Lua would make it true or false; write a:lt(b), and "

@@ -10,8 +10,8 @@ local fail, numeric = place.fail, expression.numeric
 local M = {}
 
 local function all_numbers(values)
-  for _, value in ipairs(values) do
-    if type(value) ~= "number" then return false end
+  for k = 1, values.n do
+    if type(values[k]) ~= "number" then return false end
   end
   return true
 end
@@ -22,8 +22,8 @@ local function add(name, count, make)
   ---@param ... celer.expression|celer.buffer|number
   ---@return celer.expression|number
   M[name] = function(...)
-    local values = { ... }
-    if select("#", ...) ~= count then
+    local values = { n = select("#", ...), ... }
+    if values.n ~= count then
       fail("celer.math.%s takes %s", name, require("celer.words").count(count, "number"))
     end
     if all_numbers(values) then return math[name](...) end
@@ -40,7 +40,7 @@ for _, name in ipairs { "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan
   end)
 end
 
-add("pow", 2, function(_, _, values) return expression.operators.__pow(values[1], values[2]) end)
+add("pow", 2, function(op, call, values) return numeric(op, call, values, expression.fraction) end)
 add("abs", 1, numeric)
 local function whole() return "int" end
 for _, name in ipairs { "floor", "ceil" } do
@@ -52,12 +52,12 @@ for _, name in ipairs { "min", "max" } do
   ---@param ... celer.expression|celer.buffer|number
   ---@return celer.expression|number
   M[name] = function(...)
-    local values = { ... }
-    if select("#", ...) < 1 then fail("celer.math.%s takes one number or more", name) end
+    local values = { n = select("#", ...), ... }
+    if values.n < 1 then fail("celer.math.%s takes one number or more", name) end
     if all_numbers(values) then return math[name](...) end
     local out = values[1]
-    for k = 2, select("#", ...) do
-      out = numeric(name, "celer.math." .. name, { out, values[k] })
+    for k = 2, values.n do
+      out = numeric(name, "celer.math." .. name, { n = 2, out, values[k] })
     end
     return out
   end
@@ -82,7 +82,9 @@ local function random(name)
   ---@param step? integer
   ---@return celer.expression
   return function(seed, step)
-    for _, x in ipairs { seed, step or 0 } do
+    local given = { seed, step or 0 }
+    for k = 1, 2 do
+      local x = given[k]
       if type(x) ~= "number" or x % 1 ~= 0 or x < 0 or x > 2 ^ 53 then
         fail("celer.math.%s takes a seed, and a step: whole numbers of at least 0, not %s", name,
           tostring(x))

@@ -50,22 +50,25 @@ local function parameters_of(call, shape, values, found)
       number = #found
       if is_buffer then found[value] = number end
     end
-    texts[k] = "p" .. number .. (is_buffer and (value.dims > 0 and at or "()") or "")
+    texts[k] = (number == 1 and "out" or "p" .. number)
+      .. (is_buffer and (value.dims > 0 and at or "()") or "")
   end
   return texts, at
 end
 
 local known = setmetatable({}, { __mode = "k" }) -- function -> text -> kernel
 
--- The kernel of a text that calls f.
+-- The kernel of a text that calls f. Its lines are those of f, for messages.
 local function kernel_for(f, dims, count, body)
   local parameters = { unpack(coordinates[dims]) }
-  for k = 1, count do parameters[#parameters + 1] = "p" .. k end
-  local text = ("local f = ...\nreturn function(%s) %s end"):format(
-    table.concat(parameters, ", "), body)
+  parameters[#parameters + 1] = "out"
+  for k = 2, count do parameters[#parameters + 1] = "p" .. k end
+  local at = debug.getinfo(f, "S")
+  local text = ("%slocal f = ... return function(%s) %s end"):format(
+    ("\n"):rep(at.linedefined - 1), table.concat(parameters, ", "), body)
   local by_text = known[f] or {}
   known[f] = by_text
-  by_text[text] = by_text[text] or functions.new(assert(loadstring(text, "=celer/map"))(f),
+  by_text[text] = by_text[text] or functions.new(assert(loadstring(text, at.source))(f),
     { name = "map" })
   return by_text[text]
 end
@@ -95,7 +98,7 @@ function M.map(f, out, ...)
   check_dims(call, out)
   local found = { out, [out] = 1 }
   local texts, at = parameters_of(call, out, { ... }, found)
-  local kernel = kernel_for(f, out.dims, #found, ("p1%s = f(%s)"):format(at,
+  local kernel = kernel_for(f, out.dims, #found, ("out%s = f(%s)"):format(at,
     table.concat(texts, ", ")))
   queues.new():parallel_for(out.extents, kernel, unpack(found, 1, #found))
 end
@@ -109,16 +112,17 @@ end
 function M.map_reduce(f, operator, out, first, ...)
   local call = "celer.map_reduce"
   check_function(call, f)
+  if not combines[operator] then
+    fail("%s: the second argument is the operator, a word%s", call,
+      words.advice(operator, combines))
+  end
   check_buffer(call, "the third argument, which it writes,", out)
   check_buffer(call, "the first one that it reads", first)
   check_dims(call, first)
-  if not combines[operator] then
-    fail("%s: the operator is a word%s", call, words.advice(operator, combines))
-  end
   local found = { false }
   local texts = parameters_of(call, first, { first, ... }, found)
   found[1] = functions.reduce(out, operator)
-  local kernel = kernel_for(f, first.dims, #found, ("p1:%s(f(%s))"):format(combines[operator],
+  local kernel = kernel_for(f, first.dims, #found, ("out:%s(f(%s))"):format(combines[operator],
     table.concat(texts, ", ")))
   queues.new():parallel_for(first.extents, kernel, unpack(found, 1, #found))
 end
@@ -128,15 +132,17 @@ end
 local boundaries = { periodic = mapper.periodic, clamped = mapper.clamped,
   mirrored = mapper.mirrored }
 
+local function check_boundary(call, boundary)
+  if type(boundary) == "number" or boundaries[boundary] then return end
+  fail("%s: the second argument says what lies beyond the edges, \"periodic\", \"clamped\", "
+    .. "\"mirrored\" or a number, not %s", call,
+    type(boundary) == "string" and ("%q"):format(boundary) or words.a(boundary))
+end
+
 -- A buffer as the kernel gets it, with what lies beyond its edges.
-local function with_boundary(call, boundary, buffer)
+local function with_boundary(boundary, buffer)
   if type(boundary) == "number" then return mapper.constant(buffer, boundary) end
-  local edge = boundaries[boundary]
-  if not edge then
-    fail("%s: beyond the edges lies \"periodic\", \"clamped\", \"mirrored\" or a number, not %s",
-      call, type(boundary) == "string" and ("%q"):format(boundary) or words.a(boundary))
-  end
-  return edge(buffer)
+  return boundaries[boundary](buffer)
 end
 
 --- Sets each element of `out` to f of its coordinates and of buffers, of which f reads elements
@@ -149,6 +155,7 @@ end
 function M.stencil(f, boundary, out, ...)
   local call = "celer.stencil"
   check_function(call, f)
+  check_boundary(call, boundary)
   check_buffer(call, "the third argument, which it writes,", out)
   check_dims(call, out)
   local given, found = { ... }, { out, [out] = 1 }
@@ -159,10 +166,10 @@ function M.stencil(f, boundary, out, ...)
       fail("%s: %s is written, and may not be read: write into another buffer", call, out.name)
     end
     names[k] = "p" .. k + 1
-    given[k] = buffers.is_buffer(value) and value.dims > 0 and with_boundary(call, boundary, value)
+    given[k] = buffers.is_buffer(value) and value.dims > 0 and with_boundary(boundary, value)
       or value
   end
-  local kernel = kernel_for(f, out.dims, #given + 1, ("p1[%s] = f(%s%s%s)"):format(
+  local kernel = kernel_for(f, out.dims, #given + 1, ("out[%s] = f(%s%s%s)"):format(
     table.concat(at, "]["), table.concat(at, ", "), #names > 0 and ", " or "",
     table.concat(names, ", ")))
   queues.new():parallel_for(out.extents, kernel, out, unpack(given, 1, #given))
@@ -262,14 +269,18 @@ local scan_options = { exclusive = true }
 ---@param options? {exclusive: boolean?}
 function M.scan(operator, out, from, options)
   local call = "celer.scan"
+  if type(operator) ~= "string" and (type(operator) ~= "table" or getmetatable(operator)) then
+    fail("%s: the first argument is the operator, a word such as \"sum\" or a table, not %s", call,
+      words.a(operator))
+  end
   check_buffer(call, "the second argument, which it writes,", out)
   check_buffer(call, "the third argument", from)
+  local found = reduce.operator(operator, out, call)
   options = words.check_options(call, options or {}, scan_options, "{ exclusive = true }")
   if from.dims ~= 1 or out.dims ~= 1 or from.size[0] ~= out.size[0] or from.type ~= out.type then
     fail("%s: both buffers have one dimension, the same extent and the same type; here are %s and "
       .. "%s", call, tostring(out), tostring(from))
   end
-  local found = reduce.operator(operator, out)
   if from.size[0] == 0 then return end
   local identity = ffi.new(ffi.typeof("$[1]", from.type.ctype))
   ffi.copy(identity, found.identity, from.type.size)
@@ -313,9 +324,11 @@ function M.compact(condition, out, from)
   local call = "celer.compact"
   check_buffer(call, "the second argument, which it writes,", out)
   check_buffer(call, "the third argument", from)
-  if from.dims ~= 1 or out.dims ~= 1 or from.type ~= out.type or out == from then
-    fail("%s: there are two buffers, of one dimension and of the same type; here are %s and %s",
-      call, tostring(out), tostring(from))
+  if out == from then
+    fail("%s: %s is written, and may not be read: write into another buffer", call, out.name)
+  elseif from.dims ~= 1 or out.dims ~= 1 or from.type ~= out.type then
+    fail("%s: both buffers have one dimension and the same type; here are %s and %s", call,
+      tostring(out), tostring(from))
   end
   local flags = expression.select(condition, 1, 0)
   expression.shape(call, { expression.of(from, call), flags })

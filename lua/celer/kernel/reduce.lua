@@ -65,23 +65,23 @@ end
 
 local known_fields = { combine = true, identity = true }
 
-local function custom(what, buffer)
+local function custom(what, buffer, call)
   for key in each(what) do
     if not known_fields[key] then
-      fail("cg:reduce: unknown field '%s' of an operator%s", tostring(key),
+      fail("%s: unknown field '%s' of an operator%s", call, tostring(key),
         words.advice(key, known_fields))
     end
   end
   if type(what.combine) ~= "string" or not what.combine:find "%S" then
-    fail("cg:reduce: combine must be C++ for what a and b come to, such as "
-      .. "\"a < b ? b : a\", not %s", words.a(what.combine))
+    fail("%s: combine must be C++ for what a and b come to, such as "
+      .. "\"a < b ? b : a\", not %s", call, words.a(what.combine))
   elseif what.identity == nil then
-    fail("cg:reduce: an operator of your own takes its identity, the value that "
-      .. "changes nothing")
+    fail("%s: an operator of your own takes its identity, the value that "
+      .. "changes nothing", call)
   end
   local out = ffi.new(ffi.typeof("$[1]", buffer.type.ctype))
   local fault = types.store(buffer.type, out, 0, what.identity)
-  if fault then fail("cg:reduce: the identity for %s: %s", buffer.name, fault) end
+  if fault then fail("%s: the identity for %s: %s", call, buffer.name, fault) end
   local file, line = place.user()
   return { code = CUSTOM, words = { CUSTOM }, type = buffer.type, text = what.combine,
     identity = ffi.string(out, buffer.type.size), file = file or "?", line = line or 1 }
@@ -92,21 +92,23 @@ local known = {} -- ours, by type and word
 --- What the second argument of cg:reduce means for a buffer.
 ---@param what string|{combine: string, identity: any}
 ---@param buffer celer.buffer
+---@param call? string  begins messages
 ---@return celer.operator
-function M.operator(what, buffer)
-  if type(what) == "table" then return custom(what, buffer) end
+function M.operator(what, buffer, call)
+  call = call or "cg:reduce"
+  if type(what) == "table" and not getmetatable(what) then return custom(what, buffer, call) end
   if type(what) ~= "string" then
-    fail("cg:reduce: the operator must be a word such as \"sum\" or a table, not %s",
+    fail("%s: the operator must be a word such as \"sum\" or a table, not %s", call,
       words.a(what))
   elseif not codes[what] then
-    fail("cg:reduce: unknown operator '%s'%s", what, words.advice(what, codes))
+    fail("%s: unknown operator '%s'%s", call, what, words.advice(what, codes))
   end
   local type_ = buffer.type
   local mine = known[type_] or {}
   if mine[what] then return mine[what] end
   local why = misfit(what, type_)
   if why then
-    fail("cg:reduce: \"%s\" does not combine the %s of %s; %s", what, type_.name,
+    fail("%s: \"%s\" does not combine the %s of %s; %s", call, what, type_.name,
       buffer.name, why)
   end
   local value = ffi.new(ffi.typeof("$[1]", type_.ctype), identities[what](type_))
@@ -120,13 +122,15 @@ local known_options = { include_current = true }
 
 --- Whether the options say to begin with what the buffer holds.
 ---@param options? {include_current: boolean?}
+---@param call? string  begins messages
 ---@return boolean
-function M.includes_current(options)
+function M.includes_current(options, call)
   if options == nil then return false end
-  words.check_options("cg:reduce", options, known_options, "{include_current = true}")
+  call = call or "cg:reduce"
+  words.check_options(call, options, known_options, "{include_current = true}")
   local value = options.include_current
   if value ~= nil and type(value) ~= "boolean" then
-    fail("cg:reduce: include_current must be true or false, not %s", words.a(value))
+    fail("%s: include_current must be true or false, not %s", call, words.a(value))
   end
   return value == true
 end

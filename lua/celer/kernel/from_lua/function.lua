@@ -77,8 +77,11 @@ Reduction.__index = Reduction
 ---@param options? {include_current: boolean?}
 ---@return celer.lua_reduction
 function M.reduce(buffer, operator, options)
-  buffers.check(buffer, "celer.reduce")
-  require("celer.kernel.reduce").operator(operator, buffer)
+  local call = "celer.reduce"
+  buffers.check(buffer, call)
+  local reduces = require "celer.kernel.reduce"
+  reduces.operator(operator, buffer, call)
+  reduces.includes_current(options, call)
   return setmetatable({ buffer = buffer, operator = operator, options = options }, Reduction)
 end
 
