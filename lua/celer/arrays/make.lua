@@ -56,6 +56,9 @@ end
 ---@return celer.buffer
 function M.like(of, options)
   local node = expression.of(of, "celer.like")
+  if type(of) ~= "table" then
+    place.fail("celer.like: a buffer or an expression over buffers is needed, not %s", words.a(of))
+  end
   return buffers.new(require("celer.arrays.assign").type_of(node), node.extents or {}, options)
 end
 

@@ -100,4 +100,6 @@ end
 
 M.uniform, M.normal = random "uniform", random "normal"
 
-return M
+return setmetatable(M, { __index = function(_, name)
+  fail("there is no celer.math.%s%s", tostring(name), require("celer.words").advice(name, M))
+end })

@@ -66,7 +66,7 @@ local function lines_of(given)
   if type(given) ~= "table" or getmetatable(given) or #given == 0 then
     fail("celer.plot: the second argument must be a list of lines such as "
       .. "{ { x = x, y = y, label = \"u\" } }, not %s", type(given) == "table"
-      and not getmetatable(given) and "an empty table" or words.a(given))
+      and not next(given) and "an empty table" or words.a(given))
   end
   local out = {}
   for i, one in ipairs(given) do out[i] = line_of(one, ("line %d"):format(i)) end

@@ -108,8 +108,9 @@ end
 -- The fields of a step, which must be those of the first.
 local function fields_of(fields)
   local out, first = {}, nil
-  if type(fields) ~= "table" or not next(fields) then
-    fail("series:add: the second argument must be a table of buffers by name, not %s",
+  if type(fields) ~= "table" or getmetatable(fields) or not next(fields) then
+    fail("series:add: the second argument must be a table of buffers by name, such as { u = u }, "
+      .. "not %s", getmetatable(fields) and words.a(fields) or
       type(fields) == "table" and "an empty one" or words.a(fields))
   end
   for name, buffer in tables.sorted_pairs(fields) do

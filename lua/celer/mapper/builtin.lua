@@ -274,7 +274,10 @@ local shapes = { bounding_box = { [true] = wrapped, [false] = grown },
 
 local function check_reach(name, reach, shape)
   for d, n in ipairs(reach) do
-    if type(n) ~= "number" or n % 1 ~= 0 or n < 0 then
+    if type(n) == "table" then
+      fail("celer.%s: what a kernel is given is a buffer, not %s: celer.array(expression) makes "
+        .. "one", name, words.a(n))
+    elseif type(n) ~= "number" or n % 1 ~= 0 or n < 0 then
       fail("celer.%s: number %d is %s; how far a kernel reads from its item is a whole number "
         .. "of at least 0", name, d, tostring(n))
     end

@@ -339,6 +339,12 @@ refused("one:reduce: unknown option 'include'", function()
   one:reduce("sum", a, { include = true })
 end)
 refused("one:reduce" .. needed, function() one:reduce("sum") end)
+refused("celer.like: a buffer or an expression over buffers is needed, not a number", function()
+  celer.like(3)
+end)
+refused("celer.periodic: what a kernel is given is a buffer, not an expression over buffers",
+  function() celer.periodic(a + 1) end)
+refused("there is no celer.math.sqr, did you mean sqrt?", function() celer.math.sqr(a) end)
 refused("celer.reduce: unknown operator 'summ'", function() celer.reduce(one, "summ") end)
 refused("a < b of whole buffers", function() return a < b end)
 refused("a * b: s has elements of the struct unlike: take a field, s:field(name)",

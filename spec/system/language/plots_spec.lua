@@ -87,6 +87,7 @@ local y = { { y = { 1, 2 } } }
 refused('ends in .png or .svg, not "a.pdf"', "a.pdf", y)
 refused("must be a list of lines", "a.png", 3)
 refused("not an empty table", "a.png", {})
+refused("not a table", "a.png", { x = { 1, 2 }, y = { 1, 2 } })
 refused("line 1 has 1 x and 2 y", "a.png", { { x = { 1 }, y = { 1, 2 } } })
 refused("line 1.y[2] is a string, not a number", "a.png", { { y = { 1, "2" } } })
 refused("line 1.y must be a list of numbers or a snapshot, not nil", "a.png", { {} })

@@ -140,10 +140,12 @@ local function parameter_count(self, dims, n)
   local info = debug.getinfo(self.f, "u")
   local wanted = info.nparams or #self.parameters
   if dims + n == wanted then return end
-  fail("kernel %s takes %s: of an item of %s, %s; it was given %s", self.name,
+  local fit = wanted - n
+  fail("kernel %s takes %s: of an item of %s, %s; it was given %s%s", self.name,
     words.count(wanted, "parameter"), words.count(dims, "dimension"),
-    wanted >= dims and words.count(wanted - dims, "argument") or "too few", words.count(n,
-    "argument"))
+    wanted >= dims and words.count(wanted - dims, "argument") or "too few",
+    words.count(n, "argument"),
+    fit >= 0 and fit <= 3 and "; that fits a range of " .. words.count(fit, "dimension") or "")
 end
 
 local function key_of(argument)

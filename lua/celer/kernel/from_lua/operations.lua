@@ -51,6 +51,17 @@ local function index_array(self, node, key)
   return self.graph:make("part", { array = array, index = index })
 end
 
+local reductions = { add = "sum", mul = "prod", min = "min", max = "max", band = "and", bor = "or" }
+
+-- Raises for u[i]:add(x) of what is given to be read or written.
+local function refuse_reduction(self, array, key)
+  local operator = key.op == "string" and reductions[key.k]
+  if operator then
+    self.fail("'%s' is not given to be reduced into: submit the kernel with celer.reduce(buffer, "
+      .. "%q) in its place", array.name, operator)
+  end
+end
+
 -- The type of a field of a struct, by its path; nil where there is none.
 local function index_element(self, node, key)
   if key.op ~= "string" then
@@ -60,6 +71,7 @@ local function index_element(self, node, key)
   local field = (node.field and node.field .. "." or "") .. key.k
   local found = self.fields(node.array.type, field)
   if not found then
+    refuse_reduction(self, node.array, key)
     self.fail("a %s has no field '%s'", node.array.type.name, field)
   elseif found.fields then
     return self.graph:make("element", { array = node.array, index = node.index, field = field })
@@ -68,8 +80,9 @@ local function index_element(self, node, key)
 end
 
 -- Raises for an index, also one to be assigned to, of what has none.
-local function refuse_index(self, node)
+local function refuse_index(self, node, key)
   if node.op == "load" then
+    refuse_reduction(self, node.array, key)
     self.fail("'%s' has %s: too many indices", node.array.name,
       words.count(node.array.dims, "dimension"))
   elseif node.op == "module" then
@@ -91,7 +104,7 @@ local function index(self, node, key)
     end
     return self:extent(node.array, key.k)
   end
-  refuse_index(self, node)
+  refuse_index(self, node, key)
 end
 
 -- The node that is stored: a whole struct, too.
@@ -116,7 +129,7 @@ local function store(self, node, key, value)
     return self.graph:add("store", { array = node.array, index = node.index, field = field,
       args = { self:value(value) }, effect = true })
   end
-  refuse_index(self, node)
+  refuse_index(self, node, key)
 end
 
 -- ---- calls and returns --------------------------------------------------------------
