@@ -7,6 +7,7 @@
 /* ---- atoms -------------------------------------------------------------- */
 
 static cel_split_kind splits_of(const step *s) {
+  if (s->chain > 0) return (cel_split_kind){{true, true, true}, {1, 1, 1}};
   if (s->placement == CEL_PLACE_EACH)
     return (cel_split_kind){{true, false, false}, {1, 1, 1}};
   return s->permitted;

@@ -1,6 +1,7 @@
 /* What programs have: a generator that no longer makes something of it tests
  * less than it seems to. */
 #include <stdio.h>
+#include <string.h>
 
 #include "random/program.h"
 
@@ -53,7 +54,25 @@
   _(RESERVED, "buffers with room for all of them")                             \
   _(RESERVED_PARTS, "for a part")                                              \
   _(GAPS, "reads of more than the parts of chunks have")                       \
-  _(MANY_BOXES, "reads of more than 16 boxes")
+  _(MANY_BOXES, "reads of more than 16 boxes")                                 \
+  _(ITEMS_1D, "item-wise steps of one dimension")                              \
+  _(ITEMS_2D, "item-wise ones of two")                                         \
+  _(ITEMS_3D, "item-wise ones of three")                                       \
+  _(ITEMS_WRITE, "item-wise ones that leave elements out")                     \
+  _(ITEMS_READ_WRITE, "item-wise ones onto what was there")                    \
+  _(ITEMS_DISCARD, "item-wise ones of all new elements")                       \
+  _(ITEMS_INSIDE, "item-wise ones with a rim around them")                     \
+  _(ITEMS_TWO, "item-wise ones that write two buffers")                        \
+  _(ITEMS_REDUCE, "item-wise ones that reduce")                                \
+  _(ITEMS_OPAQUE, "item-wise ones with an opaque mapper")                      \
+  _(CHAINED, "steps right after the one before in a chain")                    \
+  _(CHAINED_FENCE, "such after a fence")                                       \
+  _(CHAINED_EPOCH, "after an epoch")                                           \
+  _(CHAINED_FREE, "after the end of a buffer")                                 \
+  _(CHAINED_HOST, "after a host task")                                         \
+  _(CHAINED_SPLIT, "after one of another split")                               \
+  _(CHAINED_WEIGHTS, "after one of other weights")                             \
+  _(CHAINED_LONG, "the eighth of a chain in a row")
 
 typedef enum feature {
 #define FEATURE_ENUM(name, words) HAS_##name,
@@ -187,6 +206,70 @@ static void note_fence(const program *p, const step *s) {
        !each && !cel_box_equal(&s->box, &p->buffer[s->buffer].extent));
 }
 
+static void note_items(const program *p, const step *s) {
+  int writes = 0;
+  bool inside = false;
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    cel_box extent = p->buffer[a->buffer].extent;
+    note(HAS_ITEMS_REDUCE, reduces(a));
+    if (reduces(a) || !cel_mode_produces(a->mode)) continue;
+    ++writes;
+    inside |= !cel_box_equal(&extent, &s->range);
+    note(HAS_ITEMS_WRITE, a->mode == CEL_MODE_WRITE);
+    note(HAS_ITEMS_READ_WRITE, a->mode == CEL_MODE_READ_WRITE);
+    note(HAS_ITEMS_DISCARD, a->mode == CEL_MODE_DISCARD_WRITE);
+  }
+  note(HAS_ITEMS_1D + s->dims - 1, true);
+  note(HAS_ITEMS_INSIDE, inside);
+  note(HAS_ITEMS_TWO, writes > 1);
+  note(HAS_ITEMS_OPAQUE, has_opaque(s));
+}
+
+static bool same_weights(const step *a, const step *b) {
+  return a->rank_weights == b->rank_weights &&
+         a->device_weights == b->device_weights &&
+         memcmp(a->rank_weight, b->rank_weight, sizeof a->rank_weight) == 0 &&
+         memcmp(a->device_weight, b->device_weight, sizeof a->device_weight) ==
+             0;
+}
+
+static bool same_split(const step *a, const step *b) {
+  return memcmp(&a->permitted, &b->permitted, sizeof a->permitted) == 0 &&
+         a->oversubscribe == b->oversubscribe;
+}
+
+/* What a step of a chain comes after; whether nothing is between it and one
+ * like it. */
+static bool note_chained(const step *s, const step *before) {
+  if (s->chain != before->chain) return false;
+  bool host = before->task == CEL_TASK_HOST;
+  bool split = same_split(s, before), weights = same_weights(s, before);
+  bool follows = split && weights && !host && s->task == CEL_TASK_KERNEL &&
+                 !has_opaque(s) && !has_opaque(before);
+  note(HAS_CHAINED_HOST, host);
+  note(HAS_CHAINED_SPLIT, !split);
+  note(HAS_CHAINED_WEIGHTS, !weights);
+  note(HAS_CHAINED, follows);
+  return follows;
+}
+
+static void note_chains(const program *p) {
+  int row = 0;
+  for (int i = 0; i < p->steps; ++i) {
+    const step *s = p->step[i];
+    bool between = i > 0 && i + 1 < p->steps && p->step[i - 1]->chain > 0 &&
+                   p->step[i - 1]->chain == p->step[i + 1]->chain;
+    note(HAS_CHAINED_FENCE, between && s->kind == STEP_FENCE);
+    note(HAS_CHAINED_EPOCH, between && s->kind == STEP_EPOCH);
+    note(HAS_CHAINED_FREE, between && s->kind == STEP_FREE);
+    if (s->chain > 0) note_items(p, s);
+    bool follows = s->chain > 0 && i > 0 && note_chained(s, p->step[i - 1]);
+    row = follows ? row + 1 : 0;
+    note(HAS_CHAINED_LONG, row == 7);
+  }
+}
+
 static void note_buffers(const program *p) {
   for (int b = 0; b < p->buffers; ++b) {
     cel_box room;
@@ -198,6 +281,7 @@ static void note_buffers(const program *p) {
 
 void census_take(const program *p) {
   note_buffers(p);
+  note_chains(p);
   for (int i = 0; i < p->steps; ++i) {
     const step *s = p->step[i];
     if (s->dropped) continue;

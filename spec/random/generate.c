@@ -219,7 +219,7 @@ static void generate_fence(cel_random *r, const program *p, step *s, int b) {
   }
 }
 
-static step *add_step(program *p) {
+step *step_add(program *p) {
   cel_assert(p->steps < MOST_STEPS);
   step *s = cel_alloc_zero(sizeof *s);
   s->number = p->steps;
@@ -230,7 +230,7 @@ static step *add_step(program *p) {
 static void generate_step(cel_random *r, program *p, dead *d) {
   int b = living(r, p, d);
   if (b < 0) return;
-  step *s = add_step(p);
+  step *s = step_add(p);
   int64_t what = pick(r, 0, 99);
   if (what < 78) {
     generate_group(r, p, s, d);
@@ -258,7 +258,7 @@ static void generate_asking(program *p, int from) {
     return;
   for (int k = 0; k < s->accesses; ++k) {
     if (!reduces(&s->access[k])) continue;
-    step *fence = add_step(p);
+    step *fence = step_add(p);
     fence->kind = STEP_FENCE;
     fence->buffer = s->access[k].buffer;
     fence->box = p->buffer[fence->buffer].extent;
@@ -272,7 +272,7 @@ static void generate_tiles(program *p, const dead *d) {
   if (p->steps >= MOST_STEPS - 16 || !cel_random_chance(&r, 15)) return;
   int first = living(&r, p, d), second = living(&r, p, d);
   if (first < 0 || !tiles_suit(p, first, second)) return;
-  step *writes = add_step(p), *reads = add_step(p);
+  step *writes = step_add(p), *reads = step_add(p);
   tiles_generate(&r, p, first, second, writes, reads);
 }
 
@@ -286,7 +286,7 @@ static void generate_turns(program *p, const dead *d) {
   int o = (int)pick(&r, 0, p->objects - 1);
   if (d->object[o] || p->scope[o] != CEL_SCOPE_CLUSTER) return;
   for (int64_t i = pick(&r, 2, 4); i > 0; --i) {
-    step *s = add_step(p);
+    step *s = step_add(p);
     s->kind = STEP_GROUP;
     s->salt = cel_random_next(&r);
     generate_shape(&r, p, s);
@@ -342,7 +342,7 @@ static void generate_homes(program *p) {
 static void generate_look(cel_random *r, program *p, const dead *d) {
   int o = (int)pick(r, 0, p->objects - 1);
   if (d->object[o]) return;
-  step *s = add_step(p);
+  step *s = step_add(p);
   s->kind = STEP_LOOK;
   s->object = o;
   s->wait = cel_random_chance(r, 30);
@@ -351,7 +351,7 @@ static void generate_look(cel_random *r, program *p, const dead *d) {
 static void generate_object_end(cel_random *r, program *p, dead *d) {
   int o = (int)pick(r, 0, p->objects - 1);
   if (d->object[o]) return;
-  step *s = add_step(p);
+  step *s = step_add(p);
   s->kind = STEP_END;
   s->object = o;
   d->object[o] = true;
@@ -369,12 +369,12 @@ static void generate_objects(cel_random *r, program *p) {
 static void generate_end(program *p, const dead *d) {
   for (int b = 0; b < p->buffers; ++b) {
     if (d->buffer[b]) continue;
-    step *s = add_step(p);
+    step *s = step_add(p);
     s->kind = STEP_FENCE;
     s->buffer = b;
     s->box = p->buffer[b].extent;
   }
-  step *s = add_step(p);
+  step *s = step_add(p);
   s->kind = STEP_EPOCH;
   s->wait = true;
 }
@@ -482,6 +482,7 @@ program *program_generate(uint64_t seed, int ranks) {
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
   generate_likes(p);
   generate_objects(&r, p);
+  fields_generate(p);
   dead d = {0};
   int64_t steps =
       cel_random_chance(&r, 20) ? pick(&r, 20, 45) : pick(&r, 1, 18);
@@ -492,6 +493,7 @@ program *program_generate(uint64_t seed, int ranks) {
     generate_asking(p, from);
     generate_tiles(p, &d);
     generate_turns(p, &d);
+    chain_generate(p, d.buffer);
     if (p->objects > 0 && p->steps < MOST_STEPS - 16 &&
         cel_random_chance(&r, 8))
       generate_look(&r, p, &d);
@@ -583,7 +585,8 @@ static void print_group(const step *s) {
   static const char *const placements[] = {"split", "once", "each"};
   char text[128], collective[32];
   snprintf(collective, sizeof collective, "collective %u", s->collective);
-  printf("%s %s %s %s", s->kind == STEP_BAD ? "BAD " : "",
+  printf("%s%s %s %s %s", s->chain > 0 ? "item-wise" : "",
+         s->kind == STEP_BAD ? "BAD " : "",
          s->task == CEL_TASK_KERNEL ? "kernel" : "host",
          s->collective != 0 ? collective : placements[s->placement],
          box_text(&s->range, s->dims, text));

@@ -6,6 +6,9 @@
  * say for it. Whatever the split, each atom is computed once, and any stale or
  * wrong byte that it read shows in what it wrote.
  *
+ * The atoms of an item-wise step are its items, whatever it permits. So it
+ * means the same on each part of its range, also where such parts overlap.
+ *
  * Elements that nobody wrote are masked: the interpreter notes, per step and
  * access, which elements hold something, and kernels skip the others.
  */
@@ -99,6 +102,7 @@ typedef struct step {
   bool dropped; /* by the shrinker */
   bool wait;    /* FENCE, EPOCH: before the next step */
   cel_status code;
+  int chain;     /* item-wise: which chain it is of, from 1; 0: by chunks */
   int number;    /* place in the program: the line of its errors */
   uint64_t salt; /* GROUP: makes its values its own; LOOK: what is taken */
   cel_task_kind task;
@@ -228,6 +232,7 @@ typedef struct program {
   int failing_step; /* whose kernels fail; -1: none */
   int buffers;
   buffer buffer[MOST_BUFFERS];
+  int fields; /* the last of the buffers, which chains are made of */
   int objects;
   cel_scope scope[MOST_OBJECTS];
   uint32_t releases; /* the objects whose end is told, as bits */
@@ -244,6 +249,12 @@ bool program_lacks_room(const program *p, const struct rank *ranks);
 
 /* generate.c: the caller owns the result and gives it to program_destroy. */
 program *program_generate(uint64_t seed, int ranks);
+/* One more, which has its number. */
+step *step_add(program *p);
+/* chains.c: adds the fields of a program that is to have chains; and to one
+ * that has fields maybe a chain, which may free others of its buffers. */
+void fields_generate(program *p);
+void chain_generate(program *p, bool *freed);
 /* The kernels of a group fail, if there is one. */
 void program_fail(program *p);
 /* lost.c: a rank is lost, or only silent for a while; where there are several.
@@ -291,6 +302,15 @@ rule *rule_whole(cel_random *r, const step *s, const buffer *b);
 /* Of the first two dimensions what a tile of the step has, but for the `whole`
  * one: what the step's range has of that. Of the others all. */
 rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole);
+/* The chunk, and what lies so far below and above it. */
+typedef struct stencil {
+  int64_t low[CEL_DIMS], high[CEL_DIMS];
+  bool axes;     /* but nothing that is off along two dimensions */
+  bool clamped;  /* to the buffer */
+  bool in_range; /* within the step's range, which lies in the buffer */
+} stencil;
+rule *rule_stencil(cel_random *r, const step *s, const buffer *b,
+                   const stencil *what);
 /* Picks a rule for a mode; one that step_valid may still refuse. Some that only
  * read have more for a chunk than for its parts, or many boxes. */
 rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write);
@@ -300,7 +320,7 @@ rule *rule_generate_bad(cel_random *r, const step *s, const buffer *b,
                         cel_mode *mode, cel_status *code);
 
 /* atoms.c */
-/* The finest chunks of a step; `n` of them, in order. */
+/* The finest chunks of a step, or its items; `n` of them, in order. */
 int atom_count(const step *s);
 cel_box atom_at(const step *s, int i);
 /* Whether any permitted split gives the same result. */

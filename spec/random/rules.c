@@ -419,6 +419,35 @@ rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole) {
   return made.rule;
 }
 
+static void stencil_side(builder *b, int box, int j, int side, int64_t by,
+                         bool in_range) {
+  begin(b, box, j, side);
+  variable(b, side == 0 ? CEL_RULE_MIN : CEL_RULE_MAX, j);
+  if (by != 0) {
+    number(b, by);
+    word(b, side == 0 ? CEL_RULE_SUB : CEL_RULE_ADD);
+  }
+  if (in_range) {
+    variable(b, side == 0 ? CEL_RULE_GLOBAL_MIN : CEL_RULE_GLOBAL_MAX, j);
+    word(b, side == 0 ? CEL_RULE_HIGH : CEL_RULE_LOW);
+  }
+  end(b, box, j, side);
+}
+
+rule *rule_stencil(cel_random *r, const step *s, const buffer *b,
+                   const stencil *what) {
+  builder made = builder_for(r, s, b);
+  if (what->axes) made.rule->desc.boxes = b->dims;
+  for (int i = 0; i < made.rule->desc.boxes * b->dims; ++i) {
+    int box = i / b->dims, j = i % b->dims;
+    bool grows = !what->axes || box == j;
+    made.rule->box[box].clamp = what->clamped;
+    stencil_side(&made, box, j, 0, grows ? what->low[j] : 0, what->in_range);
+    stencil_side(&made, box, j, 1, grows ? what->high[j] : 0, what->in_range);
+  }
+  return made.rule;
+}
+
 /* ---- reads of more than the parts of a chunk have ------------------------ */
 
 /* Every a-th element, and a few after it. */
