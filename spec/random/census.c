@@ -226,19 +226,6 @@ static void note_items(const program *p, const step *s) {
   note(HAS_ITEMS_OPAQUE, has_opaque(s));
 }
 
-static bool same_weights(const step *a, const step *b) {
-  return a->rank_weights == b->rank_weights &&
-         a->device_weights == b->device_weights &&
-         memcmp(a->rank_weight, b->rank_weight, sizeof a->rank_weight) == 0 &&
-         memcmp(a->device_weight, b->device_weight, sizeof a->device_weight) ==
-             0;
-}
-
-static bool same_split(const step *a, const step *b) {
-  return memcmp(&a->permitted, &b->permitted, sizeof a->permitted) == 0 &&
-         a->oversubscribe == b->oversubscribe;
-}
-
 /* What a step of a chain comes after; whether nothing is between it and one
  * like it. */
 static bool note_chained(const step *s, const step *before) {

@@ -1,6 +1,8 @@
 /* Chains of item-wise steps, as simulations have them: each element written is
  * a hash of what its own item reads, so that a step means the same on any part
  * of its range, also on one that is grown. */
+#include <string.h>
+
 #include "random/program.h"
 
 enum { MOST_FIELDS = 4, MOST_CHAIN = 20, ROOM_LEFT = 16 };
@@ -298,4 +300,19 @@ void chain_generate(program *p, bool *freed) {
     if (chance(&c, often)) interrupt(&c, at + 1);
     left -= p->steps - before;
   }
+}
+
+/* ---- what is alike ------------------------------------------------------- */
+
+bool same_weights(const step *a, const step *b) {
+  return a->rank_weights == b->rank_weights &&
+         a->device_weights == b->device_weights &&
+         memcmp(a->rank_weight, b->rank_weight, sizeof a->rank_weight) == 0 &&
+         memcmp(a->device_weight, b->device_weight, sizeof a->device_weight) ==
+             0;
+}
+
+bool same_split(const step *a, const step *b) {
+  return memcmp(&a->permitted, &b->permitted, sizeof a->permitted) == 0 &&
+         a->oversubscribe == b->oversubscribe;
 }

@@ -4,7 +4,8 @@
 #include "random/program.h"
 
 typedef struct memory {
-  uint8_t *bytes[MOST_BUFFERS], *known[MOST_BUFFERS];
+  char *bytes[MOST_BUFFERS];
+  uint8_t *known[MOST_BUFFERS];
   bool freed[MOST_BUFFERS], ended[MOST_OBJECTS];
   int *owner[MOST_BUFFERS];    /* who has written an element last; or -1 */
   uint32_t *has[MOST_BUFFERS]; /* the ranks that have what is owned, as bits */
@@ -20,32 +21,36 @@ static void *copy_of(const void *data, size_t size) {
 }
 
 typedef struct filling {
-  memory *m;
   const program *p;
   int buffer;
+  char *bytes;
 } filling;
 
 static void fill_point(void *context, const int64_t *point) {
   filling *at = context;
   const buffer *b = &at->p->buffer[at->buffer];
-  int64_t i = index_of(&b->extent, point);
   initial_bytes(at->buffer, point,
-                at->m->bytes[at->buffer] + i * b->element_size,
+                at->bytes + index_of(&b->extent, point) * b->element_size,
                 b->element_size);
-  at->m->known[at->buffer][i] = 1;
+}
+
+char *initial_contents(const program *p, int buffer) {
+  const struct buffer *b = &p->buffer[buffer];
+  filling at = {p, buffer, cel_alloc_zero(elements(b) * b->element_size)};
+  if (b->init) each_point(&b->extent, 1, fill_point, &at);
+  return at.bytes;
 }
 
 static void memory_init(memory *m, const program *p) {
   *m = (memory){0};
   for (int i = 0; i < p->buffers; ++i) {
     const buffer *b = &p->buffer[i];
-    m->bytes[i] = cel_alloc_zero(elements(b) * b->element_size);
+    m->bytes[i] = initial_contents(p, i);
     m->known[i] = cel_alloc_zero(elements(b));
+    memset(m->known[i], b->init, elements(b));
     m->owner[i] = cel_alloc(elements(b) * sizeof **m->owner);
     memset(m->owner[i], -1, elements(b) * sizeof **m->owner);
     m->has[i] = cel_alloc_zero(elements(b) * sizeof **m->has);
-    filling at = {m, p, i};
-    if (b->init) each_point(&b->extent, 1, fill_point, &at);
   }
 }
 
@@ -206,16 +211,13 @@ static void find_home(const program *p, step *s, memory *m) {
     if (h.owned[k] > h.owned[at->rank]) at->rank = k;
 }
 
-static void run_group(const program *p, step *s, memory *m) {
-  if (s->home.given) find_home(p, s, m);
-  note_owners(p, s, m);
+void step_run(const program *p, const step *s, char *const *bytes) {
   place places[MOST_ACCESSES];
   for (int k = 0; k < s->accesses; ++k) {
     int b = s->access[k].buffer;
-    places[k] = (place){(char *)m->bytes[b], p->buffer[b].extent,
-                        p->buffer[b].extent, NULL};
+    places[k] =
+        (place){bytes[b], p->buffer[b].extent, p->buffer[b].extent, NULL};
   }
-  note_masks(p, s, m);
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     const buffer *b = &p->buffer[a->buffer];
@@ -232,6 +234,13 @@ static void run_group(const program *p, step *s, memory *m) {
     if (!atom_run(p, s, &atom, places, others))
       cel_bug("an atom left its buffer");
   }
+}
+
+static void run_group(const program *p, step *s, memory *m) {
+  if (s->home.given) find_home(p, s, m);
+  note_owners(p, s, m);
+  note_masks(p, s, m);
+  step_run(p, s, m->bytes);
   note_written(p, s, m);
 }
 

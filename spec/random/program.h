@@ -188,6 +188,16 @@ typedef struct oddity {
   int object; /* or this object is another, or -1 */
 } oddity;
 
+/* What folded.c does wrong, to see that it shows. */
+typedef enum harm {
+  HARM_NOT,
+  HARM_THIN,    /* it computes one item too few around a chunk */
+  HARM_FLAT,    /* around what a chunk needs it computes nothing more */
+  HARM_DEAD,    /* what only steps before the last write is not kept */
+  HARM_DISCARD, /* what `write` keeps is not there around a chunk */
+  HARM_REST     /* a step that is left alone is left out */
+} harm;
+
 /* A rank that dies or falls silent (`fault`), on the cluster's clock; lost_ns
  * is 0: none does. */
 typedef struct loss {
@@ -227,6 +237,7 @@ typedef struct program {
   uint32_t together_peers;
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;
+  harm harm;
   loss loss;
   oddity odd;
   int failing_step; /* whose kernels fail; -1: none */
@@ -255,6 +266,8 @@ step *step_add(program *p);
  * that has fields maybe a chain, which may free others of its buffers. */
 void fields_generate(program *p);
 void chain_generate(program *p, bool *freed);
+bool same_weights(const step *a, const step *b);
+bool same_split(const step *a, const step *b);
 /* The kernels of a group fail, if there is one. */
 void program_fail(program *p);
 /* lost.c: a rank is lost, or only silent for a while; where there are several.
@@ -377,6 +390,10 @@ const cel_reducer *reduce_reducer(reduce_op op, uint32_t size);
 /* interpret.c: fills masks, expectations and codes, one step after another.
  * False when a step can no longer stand (after dropping others). */
 bool program_interpret(program *p);
+/* What one task comes to, in all of the buffers. */
+void step_run(const program *p, const step *s, char *const *bytes);
+/* All of a buffer's first contents; owned. */
+char *initial_contents(const program *p, int buffer);
 /* An element's first contents. */
 void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size);
 
@@ -465,6 +482,10 @@ bool records_check(const program *p, record **records, char *text, size_t size);
 /* cluster.c, threads.c: runs the program; false and a text on a mismatch. */
 bool program_run(const program *p, char *text, size_t size);
 bool program_run_threads(const program *p, char *text, size_t size);
+
+/* folded.c: without an engine, but with steps of chains taken together. */
+bool program_run_folded(const program *p, char *text, size_t size);
+void folds_print(void);
 
 /* imagined.c: the same for dry runs of all ranks, whose graphs are checked. */
 bool program_run_dry(const program *p, char *text, size_t size);

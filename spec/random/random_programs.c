@@ -1,7 +1,8 @@
-/* random_programs [--threads | --cuda | --mpi | --dry] [--count N]
- *                 [--seconds N] [--seed S] [--ranks R] [--shrink] [--print]
+/* random_programs [--threads | --cuda | --mpi | --dry | --folded]
+ *                 [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink]
+ * [--print]
  *                 [--diverge] [--fail] [--lose]
- *                 [--fault drop|swap|duplicate]
+ *                 [--fault drop|swap|duplicate|thin|flat|dead|discard|rest]
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
@@ -9,8 +10,9 @@
  * With --cuda it runs on threads and the GPUs of this machine, and exits with
  * 77 where there is none. With --mpi it is one rank of an MPI job, and nothing
  * is simulated. With --dry each rank makes a dry run, and their graphs are
- * checked. With --diverge one rank's program differs in one thing, with --fail
- * a task fails; every rank must say so. With --lose a rank dies or falls
+ * checked. With --folded there is no engine, but an interpreter that takes
+ * steps together. With --diverge one rank's program differs in one thing, with
+ * --fail a task fails; every rank must say so. With --lose a rank dies or falls
  * silent; all end, or all go on.
  */
 #include <stdio.h>
@@ -30,21 +32,23 @@
 #endif
 
 typedef struct options {
-  bool threads, cuda, mpi, dry, shrink, print, diverge, fail, lose;
+  bool threads, cuda, mpi, dry, folded, shrink, print, diverge, fail, lose;
   uint64_t seed, count;
   double seconds;
   int ranks;
   cel_fault fault;
+  harm harm;
 } options;
 
 static char text[1 << 16];
 
 static int usage(void) {
-  fprintf(stderr,
-          "random_programs [--threads | --cuda | --mpi | --dry] [--count N]\n"
-          "  [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
-          "[--diverge] [--fail] [--lose]\n"
-          "  [--fault drop|swap|duplicate]\n");
+  fprintf(
+      stderr,
+      "random_programs [--threads | --cuda | --mpi | --dry | --folded]\n"
+      "  [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
+      "[--diverge] [--fail] [--lose]\n"
+      "  [--fault drop|swap|duplicate|thin|flat|dead|discard|rest]\n");
   return 2;
 }
 
@@ -58,6 +62,14 @@ static bool parse_fault(const char *name, cel_fault *out) {
   return false;
 }
 
+static bool parse_harm(const char *name, harm *out) {
+  static const char *const names[] = {NULL,   "thin",    "flat",
+                                      "dead", "discard", "rest"};
+  for (int i = 1; i < 6; ++i)
+    if (strcmp(names[i], name) == 0) *out = (harm)i;
+  return *out != HARM_NOT;
+}
+
 static bool parse_value(options *o, const char *name, const char *value) {
   if (strcmp(name, "--count") == 0)
     o->count = strtoull(value, NULL, 0);
@@ -68,7 +80,7 @@ static bool parse_value(options *o, const char *name, const char *value) {
   else if (strcmp(name, "--ranks") == 0)
     o->ranks = atoi(value);
   else if (strcmp(name, "--fault") == 0)
-    return parse_fault(value, &o->fault);
+    return parse_fault(value, &o->fault) || parse_harm(value, &o->harm);
   else
     return false;
   return o->ranks <= MOST_RANKS;
@@ -84,6 +96,8 @@ static bool parse(int argc, char **argv, options *o) {
       o->mpi = true;
     else if (strcmp(argv[i], "--dry") == 0)
       o->dry = true;
+    else if (strcmp(argv[i], "--folded") == 0)
+      o->folded = true;
     else if (strcmp(argv[i], "--shrink") == 0)
       o->shrink = true;
     else if (strcmp(argv[i], "--diverge") == 0)
@@ -123,6 +137,7 @@ static bool run_seed(const options *o, uint64_t seed) {
   last_words_of(seed);
   program *p = program_generate(seed, o->ranks);
   p->fault = o->fault;
+  p->harm = o->harm;
   p->cuda = o->cuda;
   p->fault_at = 1 + seed % 5;
   if (o->diverge) program_diverge(p);
@@ -130,7 +145,8 @@ static bool run_seed(const options *o, uint64_t seed) {
   if (o->lose) program_lose(p);
   if (o->print) program_print(p);
   census_take(p);
-  bool (*run)(const program *, char *, size_t) = o->dry ? program_run_dry
+  bool (*run)(const program *, char *, size_t) = o->folded ? program_run_folded
+                                                 : o->dry  ? program_run_dry
                                                  : o->threads
                                                      ? program_run_threads
                                                      : program_run;
@@ -183,6 +199,7 @@ int main(int argc, char **argv) {
   census_print();
   if (o.diverge) differences_print();
   if (o.lose) losses_print();
+  if (o.folded) folds_print();
   print_tally(records_tally());
   printf("%llu passed, %llu failed\n", (unsigned long long)(run - failures),
          (unsigned long long)failures);

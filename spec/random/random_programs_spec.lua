@@ -53,6 +53,20 @@ describe("random programs", function()
     assert.are.equal(0, failures, text)
   end)
 
+  it("come to the same where steps of chains are taken together", function()
+    local _, failures, text = run("--folded --count 300")
+    assert.are.equal(0, failures, text)
+    local folds = text:match("folds of 1 to %d steps:([^\n]*)\n")
+    for count in folds:gmatch("%d+") do assert.is_true(tonumber(count) > 0, text) end
+  end)
+
+  for _, fault in ipairs({ "thin", "flat", "dead", "discard", "rest" }) do
+    it("fail when steps are taken together wrongly: " .. fault, function()
+      local _, failures = run("--folded --count 300 --fault " .. fault)
+      assert.is_true(failures >= 5)
+    end)
+  end
+
   it("hold it on GPUs", function()
     local text = scratch.output(program .. " --cuda --count 20 2>&1; echo status $?")
     if text:find("status 77\n$") then
