@@ -53,13 +53,16 @@ static bool may_follow(const step *s, const step *before) {
          same_split(s, before) && same_weights(s, before);
 }
 
-/* From step *at on, which moves behind it; at most so many. The end of a buffer
- * does not come between. */
-static fold form(const program *p, int *at, int most) {
+/* From step *at on, which moves behind it; at most as many as the first step
+ * says. The end of a buffer does not come between. */
+static fold form(const program *p, int *at) {
   fold f = {.program = p};
+  int most = MOST_FOLDED;
   for (; *at < p->steps && f.steps < most; ++*at) {
     const step *s = p->step[*at];
     if (s->dropped || s->kind == STEP_FREE) continue;
+    cel_random r = {p->seed ^ 0x666f6c64 ^ (uint64_t)s->number << 32};
+    if (f.steps == 0) most = (int)cel_random_int(&r, 1, MOST_FOLDED);
     if (f.steps == 0 ? !may_be_member(s) : !may_follow(s, f.step[f.steps - 1]))
       break;
     f.step[f.steps++] = s;
@@ -234,13 +237,11 @@ static bool verify(const program *p, const step *s, const memory *m, char *text,
 }
 
 bool program_run_folded(const program *p, char *text, size_t size) {
-  cel_random r = {p->seed ^ 0x666f6c64};
   memory m = {{0}};
   bool passed = true;
   for (int b = 0; b < p->buffers; ++b) m.bytes[b] = initial_contents(p, b);
   for (int at = 0; at < p->steps && passed;) {
-    int most = (int)cel_random_int(&r, 1, MOST_FOLDED);
-    fold f = form(p, &at, most);
+    fold f = form(p, &at);
     if (f.steps > 0) {
       if (f.steps > 1 || p->harm != HARM_REST) run_fold(&f, &m);
       continue;

@@ -137,5 +137,14 @@ describe("random programs", function()
     local text = scratch.output("timeout 60 " .. program
       .. " --seed 1 --count 1 --fault drop --shrink 2>&1")
     assert.matches("\nseed 1, shrunk: ", text)
+    text = scratch.output("timeout 60 " .. program
+      .. " --folded --count 30 --fault thin --shrink 2>&1")
+    local smallest = math.huge
+    for shown in text:gmatch("  seed %d+: (.-)\nseed %d+, shrunk: ") do
+      local _, steps = shown:gsub("\n +%d+: ", "")
+      smallest = math.min(smallest, steps)
+    end
+    -- Two that are folded, a fence, and the end.
+    assert.is_true(smallest <= 5, text)
   end)
 end)

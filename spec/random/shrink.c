@@ -91,12 +91,45 @@ static bool shrink_step(program *p, step *s, runner run) {
   return smaller;
 }
 
+static void end_ranges_at(program *p, int chain, int d, int64_t max) {
+  for (int i = 0; i < p->steps; ++i)
+    if (p->step[i]->chain == chain) p->step[i]->range.max[d] = max;
+}
+
+/* The range of all steps of a chain, which stay like each other. */
+static bool shrink_chain(program *p, const step *s, runner run) {
+  bool smaller = false;
+  for (int d = 0; d < s->dims; ++d)
+    for (int64_t n = s->range.min[d] + 1, max = s->range.max[d]; n < max; ++n) {
+      end_ranges_at(p, s->chain, d, n);
+      if (still_fails(p, run)) {
+        smaller = true;
+        break;
+      }
+      end_ranges_at(p, s->chain, d, max);
+    }
+  return smaller;
+}
+
+static bool shrink_chains(program *p, runner run) {
+  bool smaller = false;
+  int last = 0;
+  for (int i = 0; i < p->steps; ++i) {
+    const step *s = p->step[i];
+    if (s->dropped || s->chain == 0 || s->chain == last) continue;
+    last = s->chain;
+    smaller |= shrink_chain(p, s, run);
+  }
+  return smaller;
+}
+
 void program_shrink(program *p, runner run) {
   for (bool smaller = true; smaller;) {
     smaller = false;
     /* The last step is the epoch that flushes everything. */
     for (int i = p->steps - 1; i-- > 0;)
       smaller |= shrink_step(p, p->step[i], run);
+    smaller |= shrink_chains(p, run);
     smaller |= shrink_settings(p, run);
     for (int b = 0; b < p->buffers; ++b)
       TRY(p, run, p->buffer[b].element_size, 8u);
