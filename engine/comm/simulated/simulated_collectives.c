@@ -87,11 +87,12 @@ static void fold(collective *one, const cel_collective *mine) {
 static void keep_given(const cel__simulated_collectives *j, side *giver) {
   const cel_collective *mine = giver->posted;
   uint64_t sum = 0;
-  giver->start = cel_alloc((size_t)j->ranks * sizeof *giver->start);
+  giver->start = cel_alloc((size_t)(j->ranks + 1) * sizeof *giver->start);
   for (int64_t k = 0; k < j->ranks; ++k) {
     giver->start[k] = sum;
     sum += cel__collective_part(mine, CEL__GIVEN, k);
   }
+  giver->start[j->ranks] = sum;
   giver->given = cel_alloc(sum + 1);
 }
 
@@ -189,6 +190,22 @@ static bool is_there(const cel__simulated_collectives *j, const collective *one,
   return true;
 }
 
+/* Whether each gives what the rank expects of it: not if they do not run the
+ * same program. */
+static bool fits(const cel__simulated_collectives *j, const collective *one,
+                 int64_t rank) {
+  const cel_collective *mine = one->side[rank].posted;
+  if (!all_to_all(mine)) return true;
+  for (int64_t k = 0; k < j->ranks; ++k) {
+    const uint64_t *start = one->side[k].start;
+    if (cel__collective_has(mine, CEL__GOT, rank, k) &&
+        start[rank + 1] - start[rank] !=
+            cel__collective_part(mine, CEL__GOT, k))
+      return false;
+  }
+  return true;
+}
+
 static void drop_ended(cel__simulated_collectives *j) {
   uint32_t n = 0;
   while (n < j->at.n && j->at.at[n]->complete == j->ranks)
@@ -201,7 +218,7 @@ static cel_done end(cel__simulated_collectives *j, collective *one,
                     int64_t rank) {
   side *mine = &one->side[rank];
   cel_done done = {.ticket = mine->posted->ticket};
-  if (alike(one, mine->posted))
+  if (alike(one, mine->posted) && fits(j, one, rank))
     put(j, one, rank);
   else
     done.error = mismatch(one, rank);
