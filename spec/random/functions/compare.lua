@@ -19,6 +19,7 @@ local spoil = arg[4] == "spoil"
 math.randomseed(seed)
 
 local n, k, q, flag = 32, 0.75, 2, true
+local l = { [-1] = 2, [0] = 0, -1, 1, 3, -2 }
 local t, p = { [0] = 2, -1, 0, 5 }, { feed = 0.03 }
 
 local function helper(a, b)
@@ -233,9 +234,9 @@ local function power_2(x) return 1 / (x * x) end
 
 -- A function of its text, with what it captures.
 local function load_function(text, number, with)
-  local chunk = assert(loadstring(("local n, k, q, helper, total, t, flag, p, celer = ...\n%s"
+  local chunk = assert(loadstring(("local n, k, q, helper, total, t, l, flag, p, celer = ...\n%s"
     .. "return function(i, u, w, e, v, o, c, s, z)\n%s\nend"):format(with, text), "=f" .. number))
-  return chunk(n, k, q, helper, total, t, flag, p, celer)
+  return chunk(n, k, q, helper, total, t, l, flag, p, celer)
 end
 
 local function translate(case, f, call)

@@ -3,8 +3,9 @@
 --- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read, e
 --- of doubles, which is read beyond its edges, v of doubles and o of integers, which are written
 --- at i, a number c, and scalars s of a double and z of an integer. Captured: n, k (a
---- fraction), q (2), a list t of four numbers, a boolean flag, functions helper and total (of a
---- table), and functions power2 and so on, which are x ^ 2: kernels have products there.
+--- fraction), q (2), a list t of four numbers, one l of whole numbers from -1 to 4, a boolean
+--- flag, functions helper and total (of a table), and functions power2 and so on, which are
+--- x ^ 2: kernels have products there.
 local M = {}
 
 local random = math.random
@@ -15,8 +16,8 @@ local Maker = {}
 Maker.__index = Maker
 
 local function new_maker()
-  return setmetatable({ numbers = {}, counters = { "i" }, flags = {}, tables = {}, names = 0,
-    depth = 0, lines = {} }, Maker)
+  return setmetatable({ numbers = {}, counters = { "i" }, flags = {}, tables = {}, few = {},
+    names = 0, depth = 0, lines = {} }, Maker)
 end
 
 function Maker:put(text, ...)
@@ -118,6 +119,12 @@ local numbers = {
   function() return pick { "c", "k", "u.size[0]", "p.feed", "s", "z" } end,
   function(self, d) return ("helper(%s, %s)"):format(self:number(d), self:number(d)) end,
   function(self) return ("t[(%s) %% 4]"):format(self:whole(1)) end,
+  -- By a counter of few turns: an element of a list, or a number.
+  function(self)
+    if #self.few == 0 then return "t[2]" end
+    return pick { "t[%s %% 4]", "l[%s]", "(l[%s] * q)", "u[(i - l[%s]) %% n]", "%s" }
+      :format(pick(self.few))
+  end,
   function(self, d)
     if #self.tables == 0 then return "2" end
     return random(6) > 1 and self:element(1) or ("total(%s, %d)"):format(
@@ -135,6 +142,10 @@ end
 
 function Maker:condition(d)
   local r = random(9)
+  if #self.few > 0 and random(4) == 1 then
+    return ("%s %s %d"):format(pick(self.few), pick { "<", "<=", ">", ">=", "==", "~=" },
+      random(-1, 4))
+  end
   if d <= 0 or r <= 4 then
     local sign = pick { "<", "<=", ">", ">=", "==", "~=" }
     local depth = math.min(d, 1)
@@ -150,8 +161,8 @@ end
 
 -- What f declares is forgotten after it.
 function Maker:scope(f)
-  local lists = { self.numbers, self.counters, self.flags, self.tables }
-  local counts = { #self.numbers, #self.counters, #self.flags, #self.tables }
+  local lists = { self.numbers, self.counters, self.flags, self.tables, self.few }
+  local counts = { #self.numbers, #self.counters, #self.flags, #self.tables, #self.few }
   self.depth = self.depth + 1
   f()
   self.depth = self.depth - 1
@@ -202,6 +213,25 @@ local statements = {
     self:scope(function()
       table.insert(self.counters, name)
       self:block(d, 3, true)
+    end)
+    self:put "end"
+  end,
+  -- Few turns, one in another, over a table: with steps, breaks and what is left out.
+  function(self, d)
+    if d <= 0 or #self.few > 1 then return end
+    local name, first, last = self:name "k", random(-1, 1), random(2, 4)
+    local down = random(3) == 1
+    self:put("for %s = %d, %d%s do", name, down and last or first, down and first or last,
+      down and ", -1" or pick { "", ", 1", ", 2" })
+    self:scope(function()
+      table.insert(self.counters, name)
+      table.insert(self.few, name)
+      if #self.tables > 0 then self:put("%s = %s", self:element(1), self:number(2)) end
+      if random(3) == 1 then self:put("if %s then goto next_%s end", self:condition(1), name) end
+      self:put "do"
+      self:block(d, 3, true)
+      self:put "end"
+      self:put("::next_%s::", name)
     end)
     self:put "end"
   end,

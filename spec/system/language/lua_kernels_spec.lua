@@ -234,6 +234,46 @@ compare("floats", function(i, u, v)
 end, { n }, { "float", { n }, function(i) return i * 0.25 end }, { "float", { n }, zero })
 ]])
 
+  script.everywhere("writes loops of few turns out, with lists as they are", setup .. [[
+local n = 12
+local dx, weight = { 0, 1, -1, 2 }, { 0.1, 0.25, -1.5, 3 }
+local function value(i) return math.sin(3 * i) end
+local function zero() return 0 end
+local function f(i, u, v)
+  local here, s = {}, 0
+  for k = 1, 4 do here[k] = u[(i - dx[k]) % n] * weight[k] end
+  for k = 4, 1, -1 do
+    for j = 1, k do
+      if j == 2 and here[k] > 0.3 then break end
+      if k == 3 then goto continue end
+      s = s + here[k] * here[j] / (k + j)
+      ::continue::
+    end
+    here[k] = s
+  end
+  v[i] = s + here[2] - here[3]
+end
+compare("at first", f, { n }, { "double", { n }, value }, { "double", { n }, zero })
+dx[2], weight[4] = 3, -0.125
+compare("other lists", f, { n }, { "double", { n }, value }, { "double", { n }, zero })
+local last = n - 1
+local function clamped(i, u, v)
+  local s = 0
+  for k = -1, 1 do s = s * 0.5 + u[max(0, min(i + k, last))] end
+  v[i] = s
+end
+local u, v = celer.buffer("double", n, { init = value }), celer.buffer("double", n)
+local k = celer.kernel(clamped)
+for turn = 1, 3 do -- an edge that items lie beyond, and not
+  last = turn == 2 and 5 or n - 1
+  k(n, u, v)
+  local out = {}
+  interpret(clamped, { n }, array({ n }, value), out)
+  local s = celer.wait(v)
+  for i = 0, n - 1 do same("clamped, turn " .. turn, s(i), out[i]) end
+end
+]])
+
   script.everywhere("takes captured values as they are at each submission", [[
 local v = celer.buffer("double", 8)
 local c, n, list, options, flag = 0.5, 8, { [0] = 1, 2, 3, 4 }, { feed = 1 }, true

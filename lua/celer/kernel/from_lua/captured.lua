@@ -130,7 +130,7 @@ function M.numbers(value, first, last)
   return out
 end
 
--- An element of a captured list.
+-- An element of a captured list: by the counter of a loop that is written out, a number.
 local function look_up(self, node, key)
   local known = self.tables[node.value]
   if not known then
@@ -144,6 +144,7 @@ local function look_up(self, node, key)
     self.tables[node.value] = known
     table.insert(self.table_list, known)
   end
+  if key.counted then return self.graph:number(known.values[key.k - known.first + 1]) end
   return self.graph:add("lookup", { list = known, args = { key } })
 end
 
@@ -164,8 +165,11 @@ end
 ---@param key celer.node
 ---@return celer.node
 function M.index(self, node, key)
-  if key.op ~= "string" and key.op ~= "number" then return look_up(self, node, key) end
   local k, value, get = key.k, node.value, node.get
+  if key.op ~= "string" and key.op ~= "number"
+    or key.counted and type(rawget(value, k)) == "number" then
+    return look_up(self, node, key)
+  end
   if value == package.loaded.celer then return member_of_celer(self, k) end
   if fixed[value] then
     guard(self, function() return value[k] end, value[k], { table = value, key = k })

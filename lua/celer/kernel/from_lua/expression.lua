@@ -189,6 +189,7 @@ for _, op in ipairs { "min", "max" } do
     if node.kind ~= "int" then
       return ("lua::%s<%s>(%s, %s)"):format(op, type_, self:as(a, type_), self:as(b, type_))
     end
+    if node.chooses then return self:as(node.chooses, type_) end
     local in_type = wide(a, b) -- celer's own: it knows them by their bounds
     return ("%s%s(%s, %s)"):format(in_type == type_ and "" or "(" .. type_ .. ")", op,
       self:as(a, in_type), self:as(b, in_type))
@@ -286,13 +287,21 @@ function write.lookup(self, node, args)
 end
 
 function write.get(self, node, args)
-  local array = node.table
-  return ("%s[%s - (%d)]"):format(self:table_name(array), self:as(args[1], type_of(args[1])),
-    array.first)
+  local array, at = node.table, args[1]
+  if array.apart then return M.element_name(array, at.low) end
+  return ("%s[%s - (%d)]"):format(M.table_name(array), self:as(at, type_of(at)), array.first)
 end
 
 --- The name of a table that the kernel makes.
-function Writer.table_name(_, array) return "a" .. array.id end
+---@param array celer.local_array
+---@return string
+function M.table_name(array) return "a" .. array.id end
+
+--- That of an element which is a variable of its own.
+---@param array celer.local_array
+---@param k integer
+---@return string
+function M.element_name(array, k) return ("a%d_%d"):format(array.id, k - array.first) end
 
 -- ---- statements ----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ local captured = require "celer.kernel.from_lua.captured"
 local elements = require "celer.kernel.from_lua.elements"
 local graphs = require "celer.kernel.from_lua.graph"
 local operations = require "celer.kernel.from_lua.operations"
+local unroll = require "celer.kernel.from_lua.unroll"
 local words = require "celer.words"
 
 local resolve = graphs.resolve
@@ -14,6 +15,9 @@ local resolve = graphs.resolve
 local M = {}
 
 local DEEPEST, LARGEST = 16, 20000 -- calls in calls; nodes
+local UNROLLED = 8000 -- nodes from which on loops are left as they are
+
+local too_large = {}
 
 ---@class celer.lua_array  a parameter that is a buffer
 ---@field what "array"|"reduction"
@@ -37,7 +41,8 @@ local DEEPEST, LARGEST = 16, 20000 -- calls in calls; nodes
 ---@field graph celer.graph
 ---@field captured celer.lua_capture
 ---@field frame celer.frame
----@field depth integer
+---@field copies integer  of the instructions at hand, which loops that are written out make
+---@field unrolled boolean  some are
 local Lift = {}
 Lift.__index = Lift
 
@@ -169,21 +174,44 @@ local function end_loops(self, pc)
   end
 end
 
-local function run(self)
+-- Runs instructions from..to, in a block that has begun.
+local function run(self, from, to)
   local graph, code = self.graph, self.frame.code
-  local pc = 1
-  while code[pc] do
+  local pc = from
+  while pc <= to do
     local i = code[pc]
     graph.line = i.line
-    if code.leads[pc] and (pc > 1 or code.back[pc]) then begin_block(self, pc) end
+    if code.leads[pc] and pc > from then begin_block(self, pc) end
     local taken = 1
     if graph.now then
+      if self.unrolled and #graph.all > UNROLLED then error(too_large) end
       if #graph.all > LARGEST then self.fail "the kernel is too large" end
       taken = operations.run(self, i, pc)
     end
     for k = pc, pc + taken - 1 do end_loops(self, k) end
     pc = pc + taken
   end
+end
+
+--- Writes the body of a counted loop out, for each of its counts; gives how many instructions
+--- the loop has.
+---@param i celer.instruction  its FORI
+---@param pc integer
+---@param counts integer[]
+---@return integer
+function Lift:unroll(i, pc, counts)
+  local graph, blocks, last, outer = self.graph, self.frame.blocks, i.to - 1, self.copies
+  self.unrolled, self.copies = true, outer * #counts
+  for _, k in ipairs(counts) do
+    self:set(i.a + 3, unroll.counter(graph, k))
+    run(self, pc + 1, last - 1)
+    if blocks[last] then begin_block(self, last) end
+    for at = pc + 1, last do blocks[at] = nil end
+    if not graph.now then break end
+  end
+  self.copies = outer
+  if graph.now then graph:jump(self:at(i.to)) end
+  return last - pc + 1
 end
 
 local function frame_of(self, f, top)
@@ -205,7 +233,8 @@ local function enter(self, f, args, top)
   for k = 0, frame.code.info.params - 1 do
     self:set(k, args[k + 1] or graph:make "nil")
   end
-  run(self)
+  if frame.code.back[1] then begin_block(self, 1) end
+  run(self, 1, #frame.code)
   if #frame.exit.preds > 0 then graph:start(frame.exit) end
   graph.file, graph.line = file, line
   local results = {}
@@ -247,21 +276,15 @@ local function parameter(self, k, argument)
   return array
 end
 
---- The graph of a function, and what it captured. Raises what cannot be compiled, with its
---- line.
----@param f function
----@param items integer  coordinates: its first parameters
----@param arguments table[]  what the others are
----@param keep_reads? boolean  also reads that nobody needs
----@return celer.graph, celer.lua_capture
-function M.lift(f, items, arguments, keep_reads)
+local function lift(f, items, arguments, keep_reads, copies)
   local graph = graphs.new()
   graph.file, graph.line, graph.keep_reads = M.file_of(f), debug.getinfo(f, "S").linedefined,
     keep_reads
   local function fail(message, ...)
     error(("%s:%d: %s"):format(graph.file, graph.line, message:format(...)), 0)
   end
-  local self = setmetatable({ graph = graph, fail = fail, frames = 0, stack = { f } }, Lift)
+  local self = setmetatable({ graph = graph, fail = fail, frames = 0, stack = { f },
+    copies = copies, unrolled = false }, Lift)
   self.captured = captured.new(graph, fail)
   graph:start(graphs.block())
   local params = {}
@@ -271,6 +294,20 @@ function M.lift(f, items, arguments, keep_reads)
   if not graph.now then self.fail "the kernel never ends" end
   graph:finish()
   return graph, self.captured
+end
+
+--- The graph of a function, and what it captured. Raises what cannot be compiled, with its
+--- line.
+---@param f function
+---@param items integer  coordinates: its first parameters
+---@param arguments table[]  what the others are
+---@param keep_reads? boolean  also reads that nobody needs
+---@return celer.graph, celer.lua_capture
+function M.lift(f, items, arguments, keep_reads)
+  local ok, graph, captures = pcall(lift, f, items, arguments, keep_reads, 1)
+  if not ok and graph == too_large then return lift(f, items, arguments, keep_reads, math.huge) end
+  if not ok then error(graph, 0) end
+  return graph, captures
 end
 
 return M

@@ -1,7 +1,8 @@
 --- local_arrays.lua -- tables that a kernel makes: arrays of numbers of an item's own.
 ---
---- Such a table is an array of C++ whose size is known, so each index must have bounds. An
---- element that was not set would be nil: that it is set before it is read must be certain.
+--- Such a table is an array of C++ whose size is known, so each index must have bounds; or a
+--- variable for each element, if all indices are numbers. An element that was not set would be
+--- nil: that it is set before it is read must be certain.
 local affine = require "celer.kernel.from_lua.affine"
 local paths = require "celer.kernel.from_lua.paths"
 local util = require "jit.util"
@@ -15,6 +16,7 @@ local MOST = 256 -- elements
 ---@field kind? string  of its elements, with their bounds low and high: see kinds.lua
 ---@field first? number  its least index, and how many elements there are
 ---@field count? number
+---@field apart? boolean  each read and each set knows which element, so that each is a variable
 
 -- ---- making, reading and setting ------------------------------------------------------------
 
@@ -120,6 +122,14 @@ local function check_index(node, fail)
   end
 end
 
+-- Whether each of these nodes takes one element, whatever the item.
+local function knows_elements(nodes)
+  for _, node in ipairs(nodes) do
+    if node.args[1].low ~= node.args[1].high then return false end
+  end
+  return true
+end
+
 local plain = { int = true, weak = true, float = true, double = true, bool = true }
 
 local function measure(array, sets, fail)
@@ -153,6 +163,7 @@ function M.check(graph, fail)
   for _, array in ipairs(list) do
     for _, get in ipairs(gets[array]) do check_index(get, fail) end
     measure(array, array.sets, fail)
+    array.apart = knows_elements(array.sets) and knows_elements(gets[array])
     for _, get in ipairs(gets[array]) do
       local ok, k = is_set(graph, array.sets, get)
       if not ok then

@@ -4,6 +4,7 @@ local calls = require "celer.kernel.from_lua.calls"
 local captured = require "celer.kernel.from_lua.captured"
 local graphs = require "celer.kernel.from_lua.graph"
 local local_arrays = require "celer.kernel.from_lua.local_arrays"
+local unroll = require "celer.kernel.from_lua.unroll"
 local util = require "jit.util"
 local words = require "celer.words"
 
@@ -180,7 +181,7 @@ end
 local function compare(op, negated)
   return function(self, i)
     local a, b = self:value(self:get(i.a)), self:value(self:get(i.d))
-    return self.graph:add(op, { args = { a, b } }), negated
+    return unroll.compare(self.graph, op, a, b) or self.graph:add(op, { args = { a, b } }), negated
   end
 end
 
@@ -190,7 +191,9 @@ local function equal(make, negated)
     if a.op == "string" and b.op == "string" then
       return self.graph:make("bool", { k = a.k == b.k }), negated
     end
-    return self.graph:add("eq", { args = { self:value(a), self:value(b) } }), negated
+    a, b = self:value(a), self:value(b)
+    return unroll.compare(self.graph, "eq", a, b) or self.graph:add("eq", { args = { a, b } }),
+      negated
   end
 end
 
@@ -223,8 +226,9 @@ function conditions.ISF(self, i) return truth(self, i.d), true end
 local function branch(self, i, pc)
   local cond, negated = conditions[i.op](self, i)
   local to, on = self:at(self.frame.code[pc + 1].to), self:at(pc + 2)
-  if negated then
-    self.graph:branch(cond, on, to)
+  if negated then to, on = on, to end
+  if cond.op == "bool" and cond.counted then
+    self.graph:jump(cond.k and to or on)
   else
     self.graph:branch(cond, to, on)
   end
@@ -252,6 +256,8 @@ local function for_condition(self, i, counter)
 end
 
 local function begin_for(self, i, pc)
+  local counts = unroll.counts(self, i, pc)
+  if counts then return self:unroll(i, pc, counts) end
   local first = self:value(self:get(i.a))
   self.graph:branch(for_condition(self, i, first), self:at(pc + 1), self:at(i.to))
 end
@@ -266,18 +272,21 @@ end
 
 local run = {}
 
+local function compute(self, op, a, b)
+  return unroll.compute(self.graph, op, a, b) or self.graph:add(op, { args = { a, b } })
+end
+
 for name, op in pairs { ADD = "add", SUB = "sub", MUL = "mul", DIV = "div", MOD = "mod" } do
   local function binary(first, second)
     return function(self, i)
       local a, b = self:value(first(self, i.b)), self:value(second(self, i.c))
-      self:set(i.a, self.graph:add(op, { args = { a, b } }))
+      self:set(i.a, compute(self, op, a, b))
     end
   end
   run[name .. "VV"], run[name .. "VN"] = binary(slot, slot), binary(slot, number)
   -- The constant is operand c of both.
   run[name .. "NV"] = function(self, i)
-    local a, b = number(self, i.c), self:value(self:get(i.b))
-    self:set(i.a, self.graph:add(op, { args = { a, b } }))
+    self:set(i.a, compute(self, op, number(self, i.c), self:value(self:get(i.b))))
   end
 end
 

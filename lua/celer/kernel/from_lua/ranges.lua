@@ -181,6 +181,25 @@ end
 ---@return celer.bound? low, celer.bound|celer.node high
 function M.of(self, node, block) return range_of(self, node, block) end
 
+--- Finds which min and max always choose the same operand, whichever the item: a neighbour's
+--- index that is clamped at the edge which it is not at.
+---@param self celer.ranges
+---@param graph celer.graph
+function M.decide_choices(self, graph)
+  graph:each(function(node)
+    if node.kind ~= "int" or node.op ~= "min" and node.op ~= "max" then return end
+    for k = 1, 2 do
+      local a, b = node.args[k], node.args[3 - k]
+      local low, high = range_of(self, a, node.block)
+      local other_low, other_high = range_of(self, b, node.block)
+      if low and other_low and (node.op == "min" and linear.at_most(self.context, high, other_low)
+        or node.op == "max" and linear.at_most(self.context, other_high, low)) then
+        node.chooses = node.chooses or a
+      end
+    end
+  end)
+end
+
 -- ---- indices that wrap around -------------------------------------------------------------
 
 local function span(low, high, core, kind)

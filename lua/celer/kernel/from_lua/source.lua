@@ -172,18 +172,33 @@ local function sorted_keys(t)
   return out
 end
 
+-- An array, or a variable for each of its elements.
+local function declarator(array)
+  if not array.apart then
+    return ("%s[%d]"):format(expression.table_name(array), array.count)
+  end
+  local names = {}
+  for k = 1, array.count do
+    names[k] = expression.element_name(array, array.first + k - 1)
+  end
+  return table.concat(names, ", ")
+end
+
 -- Captured lists, coordinates and variables.
 local function declarations(self, spec)
   local out = {}
   for _, list in ipairs(spec.tables) do
     local numbers = {}
-    for k, x in ipairs(list.values) do numbers[k] = expression.literal(x, list.type or "double") end
-    out[#out + 1] = ("  const %s %s[] = {%s};"):format(list.type or "double",
-      self.writer.lists[list], table.concat(numbers, ", "))
+    for k, x in ipairs(list.type and list.values or {}) do
+      numbers[k] = expression.literal(x, list.type)
+    end
+    if list.type then
+      out[#out + 1] = ("  const %s %s[] = {%s};"):format(list.type, self.writer.lists[list],
+        table.concat(numbers, ", "))
+    end
   end
   for _, array in ipairs(spec.locals) do
-    out[#out + 1] = ("  %s %s[%d];"):format(expression.type_of(array),
-      self.writer:table_name(array), array.count)
+    out[#out + 1] = ("  %s %s;"):format(expression.type_of(array), declarator(array))
   end
   for d = 0, spec.items - 1 do
     out[#out + 1] = ("  const %s i%d = it[%d];"):format(spec.wide and "long long" or "int", d, d)

@@ -234,6 +234,7 @@ function M.translate(f, call, name, keep_reads)
     local use = argument.edge and self.uses[number]
     if use then use.reach = edges.reach(self.ranges, use) end
   end
+  ranges.decide_choices(self.ranges, self.graph)
   write_source(self, call, name)
   return self
 end
