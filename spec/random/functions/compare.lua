@@ -18,7 +18,7 @@ local seed, count, batch = tonumber(arg[1]) or 1, tonumber(arg[2]) or 50, tonumb
 local spoil = arg[4] == "spoil"
 math.randomseed(seed)
 
-local n, k, q, flag = 32, 0.75, 2, true
+local n, k, q, back, flag = 32, 0.75, 2, -3, true
 local l = { [-1] = 2, [0] = 0, -1, 1, 3, -2 }
 local t, p = { [0] = 2, -1, 0, 5 }, { feed = 0.03 }
 
@@ -234,9 +234,10 @@ local function power_2(x) return 1 / (x * x) end
 
 -- A function of its text, with what it captures.
 local function load_function(text, number, with)
-  local chunk = assert(loadstring(("local n, k, q, helper, total, t, l, flag, p, celer = ...\n%s"
-    .. "return function(i, u, w, e, v, o, c, s, z)\n%s\nend"):format(with, text), "=f" .. number))
-  return chunk(n, k, q, helper, total, t, l, flag, p, celer)
+  local chunk = assert(loadstring(("local n, k, q, back, helper, total, t, l, flag, p, celer = ..."
+    .. "\n%s\nreturn function(i, u, w, e, v, o, c, s, z)\n%s\nend"):format(with, text),
+    "=f" .. number))
+  return chunk(n, k, q, back, helper, total, t, l, flag, p, celer)
 end
 
 local function translate(case, f, call)

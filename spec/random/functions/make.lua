@@ -3,9 +3,9 @@
 --- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read, e
 --- of doubles, which is read beyond its edges, v of doubles and o of integers, which are written
 --- at i, a number c, and scalars s of a double and z of an integer. Captured: n, k (a
---- fraction), q (2), a list t of four numbers, one l of whole numbers from -1 to 4, a boolean
---- flag, functions helper and total (of a table), and functions power2 and so on, which are
---- x ^ 2: kernels have products there.
+--- fraction), q (2), back (-3), a list t of four numbers, one l of whole numbers from -1 to 4, a
+--- boolean flag, functions helper and total (of a table), and functions power2 and so on, which
+--- are x ^ 2: kernels have products there.
 local M = {}
 
 local random = math.random
@@ -55,8 +55,9 @@ end
 
 -- An index inside of the arrays.
 function Maker:index(d)
-  local r = random(7)
+  local r = random(8)
   if r == 1 then return "i" end
+  if r == 8 then return ("(i %s %s) %% n"):format(pick { "+", "-" }, pick { "q", "back" }) end
   if r == 4 then return ("bit.band(%s, %d)"):format(self:whole(d), random(0, 31)) end
   if r == 5 then return "math.floor(i / q)" end
   if r == 6 then return ("math.min(i * q + %d, n - 1)"):format(random(0, 2)) end
@@ -142,7 +143,7 @@ end
 
 function Maker:condition(d)
   local r = random(9)
-  if #self.few > 0 and random(4) == 1 then
+  if #self.few > 0 and random(2) == 1 then
     return ("%s %s %d"):format(pick(self.few), pick { "<", "<=", ">", ">=", "==", "~=" },
       random(-1, 4))
   end
@@ -216,25 +217,6 @@ local statements = {
     end)
     self:put "end"
   end,
-  -- Few turns, one in another, over a table: with steps, breaks and what is left out.
-  function(self, d)
-    if d <= 0 or #self.few > 1 then return end
-    local name, first, last = self:name "k", random(-1, 1), random(2, 4)
-    local down = random(3) == 1
-    self:put("for %s = %d, %d%s do", name, down and last or first, down and first or last,
-      down and ", -1" or pick { "", ", 1", ", 2" })
-    self:scope(function()
-      table.insert(self.counters, name)
-      table.insert(self.few, name)
-      if #self.tables > 0 then self:put("%s = %s", self:element(1), self:number(2)) end
-      if random(3) == 1 then self:put("if %s then goto next_%s end", self:condition(1), name) end
-      self:put "do"
-      self:block(d, 3, true)
-      self:put "end"
-      self:put("::next_%s::", name)
-    end)
-    self:put "end"
-  end,
   function(self, d)
     if d <= 0 then return end
     local name = self:name "s"
@@ -302,7 +284,35 @@ local statements = {
   end,
 }
 
-function Maker:statement(d, in_loop) pick(statements)(self, d, in_loop) end
+-- A loop that is written out, also in another one: with steps, breaks and what is left out.
+function Maker:few_turns(d)
+  if d <= 0 or #self.few > 1 then return end
+  local sum = self:name "a"
+  self:put("local %s = %s", sum, pick(literals))
+  table.insert(self.numbers, sum)
+  local name, first, last = self:name "k", random(-1, 1), random(2, 4)
+  local down = random(3) == 1
+  self:put("for %s = %d, %d%s do", name, down and last or first, down and first or last,
+    down and ", -1" or pick { "", ", 1", ", 2" })
+  self:scope(function()
+    table.insert(self.counters, name)
+    table.insert(self.few, name)
+    if #self.tables > 0 then self:put("%s = %s", self:element(1), self:number(2)) end
+    if random(3) == 1 then self:put("if %s then goto next_%s end", self:condition(1), name) end
+    self:put("if %s <= %d then %s = %s + l[%s] * %s end", name, random(0, 2), sum, sum, name,
+      self:number(2))
+    self:put "do"
+    self:block(d, 3, true)
+    self:put "end"
+    self:put("::next_%s::", name)
+  end)
+  self:put "end"
+end
+
+function Maker:statement(d, in_loop)
+  if random(8) == 1 then return self:few_turns(d) end
+  pick(statements)(self, d, in_loop)
+end
 
 --- The text of a function's body.
 ---@return string
