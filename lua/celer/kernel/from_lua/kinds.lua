@@ -52,11 +52,11 @@ end
 
 local is_minus_zero = function(k) return k == 0 and 1 / k < 0 end
 
-local MANY = 32 -- an extent from here on is further than a stencil reaches
+local MANY = 32 -- an extent from here on is further than a stencil or a shift reaches
 
 -- Bounds of captured numbers that have to be whole, by their class at the call.
 local classes = {
-  many = { MANY, 2 ^ 31 - 1 }, few = { 1, MANY - 1 },
+  many = { MANY, 2 ^ 31 - 1 }, few = { 1, MANY - 1 }, back = { 1 - MANY, 0 },
   small = { -2 ^ 31 + 1, 2 ^ 31 - 1 }, large = { -2 ^ 50, 2 ^ 50 },
 }
 
@@ -67,7 +67,8 @@ function M.class_of(x)
   if type(x) ~= "number" then return "none" end
   if x % 1 ~= 0 or abs(x) > 2 ^ 50 or is_minus_zero(x) then return "other" end
   if abs(x) >= 2 ^ 31 then return "large" end
-  return x >= MANY and "many" or x > 0 and "few" or "small"
+  if x > 0 then return x >= MANY and "many" or "few" end
+  return x > -MANY and "back" or "small"
 end
 
 local WIDEN = 4 -- rounds after which bounds that still grow are given up

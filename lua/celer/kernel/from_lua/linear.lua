@@ -10,13 +10,14 @@ local M = {}
 
 ---@class celer.bounds_context
 ---@field atoms table<string, {choice: "min"|"max", [1]: celer.bound, [2]: celer.bound}>
----@field least table<string, number>  of captured numbers, which are positive
+---@field least table<string, number>  of captured numbers that are positive, or lie near 0
+---@field most table<string, number>  of those that lie near 0
 ---@field reaches {name: string, dim: integer}[]  those that are at least chunk.max[dim]
 ---@field from_zero boolean  whether no coordinate is negative
 
 ---@return celer.bounds_context
 function M.context(from_zero)
-  return { atoms = {}, least = {}, reaches = {}, from_zero = from_zero }
+  return { atoms = {}, least = {}, most = {}, reaches = {}, from_zero = from_zero }
 end
 
 function M.constant(c) return { c = c, of = {} } end
@@ -106,7 +107,8 @@ local function is_positive(context, form)
       local least = what == "min" and 0 or what == "max" and 1 or nil
       if not context.from_zero then least = nil end
       least = context.least[name] or least
-      if x < 0 or not least then return false end
+      if x < 0 then least = context.most[name] end
+      if not least then return false end
       c = c + x * least
     end
   end

@@ -102,6 +102,9 @@ local function assume(self, call, context)
   self.assumed = {}
   for _, node in ipairs(self.captured.uniforms) do
     local name = self.names[node]
+    if name and (node.class == "few" or node.class == "back") then
+      context.least[name], context.most[name] = node.low, node.high
+    end
     if name and node.low > 0 and not call.wide then
       context.least[name] = node.low
       for d = 1, call.items do

@@ -115,6 +115,27 @@ describe("a footprint", function()
     end)
   end)
 
+  it("of what wraps around by a captured number is as of that number", function()
+    local wide = 40
+    for _, shift in ipairs { 1, 31, 0, -1, -31 } do
+      local function f(i, u, v) v[i] = u[(i - shift) % wide] end
+      local of, variant = derive(f, { wide }, { 1 }, { 1 })
+      local _, map = of(1)
+      for lo = 0, wide - 1 do
+        for hi = lo + 1, wide do
+          local wanted = {}
+          for i = lo, hi - 1 do wanted[(i - shift) % wide * 1000] = true end
+          local chunk = box.chunk(1, lo, nil, nil, hi, nil, nil, wide)
+          assert.same(wanted, points(map, chunk, { wide }))
+        end
+      end
+      local call = call_of({ wide }, { { 1 }, { 1 } })
+      assert.is_true(variants.fits(variant, call))
+      shift = shift > 0 and 32 or -32 -- too far for what was derived
+      assert.is_false(variants.fits(variant, call))
+    end
+  end)
+
   it("of what wraps around is at both ends", function()
     local wide = 40
     local of = derive(function(i, u, v)
