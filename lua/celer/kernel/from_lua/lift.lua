@@ -15,7 +15,7 @@ local resolve = graphs.resolve
 local M = {}
 
 local DEEPEST, LARGEST = 16, 20000 -- calls in calls; nodes
-local UNROLLED = 8000 -- nodes from which on loops are left as they are
+local UNROLLED = 1000 -- nodes from which on loops are left as they are
 
 local too_large = {}
 
