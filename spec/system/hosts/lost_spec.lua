@@ -41,8 +41,8 @@ local function run(steps, what, options, words)
     @WHAT
     wait $job; status=$?
     left() { grep -lsE '^(@CELER|orted|mpirun)' /proc/[0-9]*/cmdline; }
-    for _ in $(seq 300); do left >/dev/null || break; sleep 0.1; done
-    left && echo left
+    for _ in $(seq 300); do [ "$(left)" ] || break; sleep 0.1; done
+    left
     exit $status]]):gsub("@(%u+)", {
       HOSTS = options.hosts or "head:1,h2:1", RANKS = tostring(options.ranks or 2),
       CACHE = os.getenv("CELER_CACHE") or celer.folder() .. "/kernel-cache",
