@@ -96,8 +96,8 @@ describe("hosts", function()
   local function ends(bed, before, options, wanted)
     local r = hosts.run(2, "true; " .. before .. "mpirun " .. options .. " -x CELER_LOST=3 "
       .. "-x CELER_NO_SAMPLE=1 " .. celer.command() .. " run examples/hello.lua; status=$?; "
-      .. "for _ in $(seq 100); do grep -lsE '^(orted|mpirun|" .. celer.command() .. ")' "
-      .. "/proc/[0-9]*/cmdline || exit $status; sleep 0.1; done; echo left",
+      .. "for _ in $(seq 100); do [ \"$(grep -lsE '^(orted|mpirun|" .. celer.command() .. ")' "
+      .. "/proc/[0-9]*/cmdline)\" ] || exit $status; sleep 0.1; done; echo left",
       { bed = bed, timeout = 100 })
     assert.is_false(r.timed_out)
     assert.not_equal(0, r.status, r.stdout .. r.stderr)
