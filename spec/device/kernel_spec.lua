@@ -204,6 +204,31 @@ describe("a compile error", function()
     assert.equal("my sim.lua", file)
   end)
 
+  it("has lines of their own behind loops that are to be written out", function()
+    local text = [[
+      template <int N> __device__ int sum(int n) {
+        int s = 0;
+        #pragma unroll N
+        for (int i = 0; i < N; ++i) s += i;
+      #  pragma  unroll(2) // twice
+        for (int i = 0; i < n; ++i) s += 100;
+        #pragma unroll
+        for (int i = 0; i < 3; ++i) { /*
+        #pragma unroll */ s += 10000; }
+        return s;
+      }
+      kernel void f(item<0>, out<int, 0> x) { x() = sum<5>(7)%s; }]]
+    local module, p, x = assert(k.compile(text:format(""))), k.box({}, {}), ffi.new("int[1]")
+    k.run(module, 0, p, p, { k.view(x, p) })
+    assert.equal(30710, x[0])
+    local message, line = fails(text:format(" + y"), { line = 10 })
+    assert.equal(21, line, message)
+    -- g++ has heard of it: it takes this for no loop.
+    message, line = fails("kernel void f(item<0>, int n) {\n#pragma unroll\n  n = 1;\n}",
+      { line = 10 })
+    assert.equal(12, line, message)
+  end)
+
   it("shows the user's own source line where the file can be read", function()
     local folder = scratch.folder()
     local text = "kernel void f(item<1> i, out<int, 1> x) { x(i[0]) = y; }"

@@ -245,6 +245,37 @@ static void end_defines(cel_text *out, const cel_source *source,
   }
 }
 
+/* How often g++ is to write out a loop; without a number, or with one that a
+ * template may give, which it cannot read, all turns of a short one. */
+static int32_t turns_of(const char *text) {
+  enum { ALL = 32, MOST = 65534 };
+  while (isblank((unsigned char)*text) || *text == '(') ++text;
+  int64_t n = isdigit((unsigned char)*text) ? strtoll(text, NULL, 10) : ALL;
+  return (int32_t)(n < MOST ? n : MOST);
+}
+
+/* The user's; g++ has another word for CUDA's `#pragma unroll`. */
+static void add_text(cel_text *out, const cel_source *source) {
+  scan s = {source->text, source->line};
+  const char *word, *copied = source->text;
+  for (size_t size; (size = next_word(&s, &word)) > 0;) {
+    if (!is_word(word, size, "pragma") || !is_directive(source->text, word))
+      continue;
+    while (isblank((unsigned char)*s.at)) step(&s);
+    size = take_word(&s, &word);
+    if (!is_word(word, size, "unroll")) continue;
+    const char *begin = word, *end = s.at + strcspn(s.at, "\n");
+    while (*begin != '#') --begin;
+    cel_text_add(out, copied, (size_t)(begin - copied));
+    cel_text_format(out,
+                    "\n#if defined CELER_CUDA || defined __clang__\n%.*s\n"
+                    "#else\n#pragma GCC unroll %d\n#endif\n#line %d",
+                    (int)(end - begin), begin, turns_of(s.at), s.line + 1);
+    copied = end;
+  }
+  cel_text_add(out, copied, strlen(copied));
+}
+
 static bool has_any(const char *text, const char *const *words) {
   for (; *words != NULL; ++words)
     if (strstr(text, *words) != NULL) return true;
@@ -277,7 +308,7 @@ void cel_source_assemble(const cel_source *source, const char *header,
   for (int32_t i = 0; i < source->defines; ++i)
     add_define(out, source->define[i]);
   add_line(out, source->line, source->file);
-  cel_text_add(out, source->text, strlen(source->text));
+  add_text(out, source);
   cel_text_add(out, "\n", 1);
   for (int32_t i = 0; i < source->defines; ++i)
     end_define(out, source->define[i], strcspn(source->define[i], "="),

@@ -23,6 +23,35 @@ local function uses_of(graph)
   return count, user
 end
 
+local arithmetic = { add = true, sub = true, mul = true, div = true }
+local stays_whole = { add = true, sub = true, mul = true }
+
+local function is_fraction(node) return arithmetic[node.op] and node.kind ~= "int" end
+
+-- Whole numbers of more than 32 bits that only fractions are computed from: doubles, which
+-- have them as exactly, and which processors need not convert one by one.
+local function take_as_doubles(graph)
+  local kept, nodes = {}, {}
+  for _, block in ipairs(graph.blocks) do
+    if block.ends and block.ends.cond then kept[block.ends.cond] = true end
+    for _, phi in ipairs(block.phis) do
+      for _, arg in ipairs(phi.args) do kept[arg] = true end
+    end
+  end
+  graph:each(function(node) nodes[#nodes + 1] = node end)
+  for k = #nodes, 1, -1 do
+    local node = nodes[k]
+    if stays_whole[node.op] and not kept[node] and expression.type_of(node) == "long long" then
+      node.kind = "weak"
+    end
+    for _, list in ipairs { node.args or {}, node.index or {} } do
+      for _, arg in ipairs(list) do
+        kept[arg] = kept[arg] or list == node.index or not is_fraction(node)
+      end
+    end
+  end
+end
+
 -- Effects before each node of its block, and before the block's end.
 local function effects_before(graph)
   local before = {}
@@ -141,14 +170,10 @@ local function end_block(self, block, after)
     if text ~= "" then put(self, "  %s", text) end
     return
   end
-  local cond = self.writer:truth(ends.cond)
-  if ends.yes == after then
-    put(self, "  if (!%s) { %s }", cond, go(self, block, ends.no))
-    put(self, "  %s", go(self, block, ends.yes, after))
-  else
-    put(self, "  if (%s) { %s }", cond, go(self, block, ends.yes))
-    put(self, "  %s", go(self, block, ends.no, after))
-  end
+  -- Not by a condition's opposite, which compilers make no minimum of: it holds for NaN, too.
+  put(self, "  if (%s) { %s }", self.writer:truth(ends.cond), go(self, block, ends.yes, after))
+  local text = go(self, block, ends.no, after)
+  if text ~= "" then put(self, "  else { %s }", text) end
 end
 
 local function write_block(self, block, after, is_inline)
@@ -226,6 +251,7 @@ end
 ---@param fail fun(node: celer.node, message: string, ...)
 ---@return string
 function M.write(graph, spec, fail)
+  take_as_doubles(graph)
   local is_inline = inlining(graph)
   local self = { lines = {}, declared = {}, fail = fail,
     writer = expression.new { names = spec.names, arrays = spec.arrays, lists = spec.lists,

@@ -48,6 +48,22 @@ describe("a number", function()
     holds("lua::mod<double>", function(i, u, v) v[i] = u[i] % 0.5 end, "double", "double")
   end)
 
+  it("of more than 32 bits is a double where only fractions come of it", function()
+    holds("= ((double)u(i0) - (double)w(i0))", function(i, u, w, v)
+      local d = u[i] - w[i]
+      v[i] = d * d
+    end, "int", "int", "double")
+    holds("((long long)u(i0) - (long long)w(i0))", function(i, u, w, v)
+      local d = u[i] - w[i]
+      v[i] = d == 0 and d * d or d * d + 0.5
+    end, "int", "int", "double")
+    holds("long long x", function(i, u, w, v) -- a counter's part
+      local sum = 0
+      for j = 0, 9 do sum = (sum + u[j] - w[j]) % 2 ^ 40 end
+      v[i] = sum * sum
+    end, "int", "int", "double")
+  end)
+
   it("is an integer only where it is exact", function()
     local function generator(i, o)
       local s = i
