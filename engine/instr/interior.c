@@ -1,7 +1,28 @@
 #include "instr/graph.h"
 
+/* How far what is read goes beyond the chunk in one dimension. A box that a
+ * periodic buffer's end cut off counts as if it lay on, beyond the other end. */
+static void reach_of(const cel_region *reads, const cel_box *chunk, int d,
+                     int64_t extent, int64_t *below, int64_t *above) {
+  *below = *above = 0;
+  for (uint32_t i = 0; i < reads->n; ++i) {
+    int64_t least = INT64_MAX, down = 0, up = 0;
+    for (int turn = -1; turn <= 1; ++turn) {
+      int64_t under = chunk->min[d] - reads->at[i].min[d] - turn * extent;
+      int64_t over = reads->at[i].max[d] + turn * extent - chunk->max[d];
+      int64_t most = under > over ? under : over;
+      if (most >= least) continue;
+      least = most;
+      down = under;
+      up = over;
+    }
+    if (*below < down) *below = down;
+    if (*above < up) *above = up;
+  }
+}
+
 /* Whether the chunk lacks part of what the task reads; where it does, *inner
- * shrinks, in the dimensions that may be cut, by as much as the read box goes
+ * shrinks, in the dimensions that may be cut, by as much as what is read goes
  * beyond the chunk, which is right for a halo and is tried out for anything
  * else. */
 static cel_status look(cel_instr_graph *graph, const cel__part *part,
@@ -16,14 +37,14 @@ static cel_status look(cel_instr_graph *graph, const cel__part *part,
                               &graph->reads))
       continue;
     *lacks = true;
-    cel_box hull = cel_region_hull(&graph->reads);
     for (int d = 0; d < CEL_DIMS; ++d) {
+      int64_t below, above;
       if (!task->permitted.cut[d]) continue;
-      int64_t below = chunk->min[d] - hull.min[d];
-      int64_t above = hull.max[d] - chunk->max[d];
-      if (below > 0 && inner->min[d] < chunk->min[d] + below)
+      reach_of(&graph->reads, chunk, d, access->buffer->extent.max[d], &below,
+               &above);
+      if (inner->min[d] < chunk->min[d] + below)
         inner->min[d] = chunk->min[d] + below;
-      if (above > 0 && inner->max[d] > chunk->max[d] - above)
+      if (inner->max[d] > chunk->max[d] - above)
         inner->max[d] = chunk->max[d] - above;
     }
   }

@@ -127,6 +127,28 @@ describe("interiors", function()
     end
   end)
 
+  it("lie between the ends of a periodic buffer, too", function()
+    local span, whole = program.span, program.whole
+    local around = { { span(0, -1, 1), whole(1) }, { span(0, 63, 65), whole(1) },
+      { span(0, -65, -63), whole(1) } }
+    m:open({ devices = { 1, 2 }, interior_bytes = 128 })
+    local u, v = m:buffer({ 64, 8 }), m:buffer({ 64, 8 })
+    local function ring(from, to)
+      return m:submit({ range = { 64, 8 }, { from, "read", around, { clamp = true } },
+        { to, "discard_write", same(2) } })
+    end
+    m:fill(u, { 64, 8 })
+    ring(u, v)
+    local t = ring(v, u)
+    assert.same({ "1:31", "0:1", "31:32", "33:63", "32:33", "63:64" }, chunks(t))
+    local kernels, copies = m:of("kernel", t), m:of("copy", t)
+    for i, k in ipairs(kernels) do
+      local waits = false
+      for _, copy in ipairs(copies) do waits = waits or m:reaches(k, copy) end
+      assert.equal(i % 3 ~= 1, waits)
+    end
+  end)
+
   it("share a halo, which comes as a box from each neighbour, not from a copy", function()
     for _, bytes in ipairs { 128, 0 } do -- in pieces, and whole
       m:open({ devices = { 1, 2, 3, 4 }, interior_bytes = bytes })
