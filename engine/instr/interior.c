@@ -1,7 +1,8 @@
 #include "instr/graph.h"
 
 /* How far what is read goes beyond the chunk in one dimension. A box that a
- * periodic buffer's end cut off counts as if it lay on, beyond the other end. */
+ * periodic buffer's end cut off counts as if it lay on, beyond the other end.
+ */
 static void reach_of(const cel_region *reads, const cel_box *chunk, int d,
                      int64_t extent, int64_t *below, int64_t *above) {
   *below = *above = 0;
