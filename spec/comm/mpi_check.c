@@ -6,11 +6,13 @@
  * (exchange.h). Texts and agreements go along.
  * `share`: all ranks exchange together what is of random sizes and shapes, too
  * (share.h).
+ * `renew`: messages, texts and votes are left under way, and forgotten.
  *
  * The other commands end badly on purpose; the spec looks how.
  * The last line of a good run is `N passed, 0 failed`.
  */
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -405,6 +407,121 @@ static int mismatch(int64_t wanted) {
   return 1;
 }
 
+/* --- beginning anew ---------------------------------------------------- */
+
+enum { RENEWALS = 120, WARM = 20, OF_A_PEER = 6, LONGEST = 300000 };
+
+/* A message of the `turn`, and the bytes that it has. */
+typedef struct lost_message {
+  cel_strided piece;
+  cel_posted posted;
+} lost_message;
+
+static void lay_message(lost_message *message, char *bytes, int64_t peer,
+                        uint64_t sequence, uint64_t size) {
+  message->piece = (cel_strided){bytes, {1, 1}, {size, size}, size};
+  message->posted = (cel_posted){.ticket = 1 + sequence,
+                                 .peer = peer,
+                                 .sequence = sequence,
+                                 .bytes = size,
+                                 .pieces = 1,
+                                 .piece = &message->piece};
+}
+
+/* One that is strided is packed. */
+static void halve_runs(lost_message *message) {
+  cel_strided *piece = &message->piece;
+  uint64_t run = piece->run / 2;
+  *piece = (cel_strided){piece->base, {1, 2}, {2 * run, run + 1}, run};
+  message->posted.bytes = 2 * run;
+}
+
+/* Sends the next rank messages of which it receives some, awaits some from the
+ * one before that it never sends; and texts and votes that most never hear. */
+static void leave_under_way(cel_transport *t, int turn, lost_message *message,
+                            char *bytes) {
+  static const uint64_t sizes[OF_A_PEER] = {8, 60000, 4, 200000, 1000, LONGEST};
+  int64_t next = (t->rank + 1) % t->ranks,
+          before = (t->rank + t->ranks - 1) % t->ranks;
+  cel_agreement mine = {.hash = 7, .awaited = true};
+  cel_done done[4];
+  for (int i = 0; i < OF_A_PEER; ++i) {
+    lost_message *out = message++, *in = message++;
+    lay_message(out, bytes, next, (uint64_t)i, sizes[i]);
+    lay_message(in, bytes + LONGEST + 1, before, (uint64_t)i, sizes[i]);
+    if (i % 2 == 0) halve_runs(out), halve_runs(in);
+    if ((turn + i + t->rank) % 5 > 0)
+      t->messages.send(t->messages.self, &out->posted);
+    if ((turn + i * t->rank) % 3 > 0)
+      t->messages.receive(t->messages.self, &in->posted);
+  }
+  if (t->rank == turn % t->ranks) t->control.agree(t->control.self, &mine);
+  t->control.tell(t->control.self, next, 1, "lost", 5);
+  for (int i = 0; i < turn % 7 * 3; ++i) {
+    uint32_t n = t->poll(t, done, 4);
+    for (uint32_t k = 0; k < n; ++k) cel_free(done[k].error);
+  }
+}
+
+/* What is said from here on is heard, and nothing else. */
+static void exchange_after(cel_transport *t, int turn, char *bytes) {
+  lost_message out, in;
+  int64_t next = (t->rank + 1) % t->ranks,
+          before = (t->rank + t->ranks - 1) % t->ranks;
+  uint64_t size = turn % 2 == 0 ? 8 : 200000;
+  cel_agreement mine = {.hash = (uint64_t)turn, .awaited = true};
+  cel_done done;
+  memset(bytes, (int)(turn + t->rank) & 127, size);
+  lay_message(&out, bytes, next, 0, size);
+  lay_message(&in, bytes + LONGEST + 1, before, 0, size);
+  t->messages.send(t->messages.self, &out.posted);
+  t->messages.receive(t->messages.self, &in.posted);
+  t->control.agree(t->control.self, &mine);
+  t->control.tell(t->control.self, next, turn, "heard", 6);
+  uint32_t over = 0;
+  cel_told *told = NULL;
+  cel_agreed agreed = CEL_AGREED_PENDING;
+  for (double since = exchange_now();
+       over < 2 || told == NULL || agreed == CEL_AGREED_PENDING;) {
+    uint64_t index;
+    if (exchange_now() - since > 60) exchange_give_up(t, "nothing comes");
+    over += t->poll(t, &done, 1);
+    if (told == NULL) told = t->control.told(t->control.self);
+    if (agreed == CEL_AGREED_PENDING)
+      agreed = t->control.agreed(t->control.self, &index);
+  }
+  bool good = agreed == CEL_AGREED_SAME && told->kind == turn &&
+              memcmp(told->data, "heard", 6) == 0;
+  for (uint64_t i = 0; i < size; ++i)
+    good &= bytes[LONGEST + 1 + i] == (char)((turn + before) & 127);
+  if (!good) exchange_give_up(t, "something else comes");
+  cel_free(told);
+}
+
+/* How much memory more is in use after many renewals than after some. */
+static int renew(const settings *set) {
+  cel_transport *t;
+  if (cel_transport_mpi_with(&set->bounds, &t) != CEL_E_OK) return 1;
+  char *bytes = cel_alloc_zero(2 * (LONGEST + 1));
+  lost_message message[2 * OF_A_PEER];
+  int64_t before = 0;
+  for (int turn = 0; turn < RENEWALS; ++turn) {
+    if (turn == WARM) before = (int64_t)mallinfo2().uordblks;
+    leave_under_way(t, turn, message, bytes);
+    if (t->control.renew(t->control.self) != CEL_E_OK)
+      exchange_give_up(t, cel_error_last()->text);
+    exchange_after(t, turn, bytes);
+    if (t->control.renew(t->control.self) != CEL_E_OK)
+      exchange_give_up(t, cel_error_last()->text);
+  }
+  int64_t more = (int64_t)mallinfo2().uordblks - before;
+  printf("%lld bytes more\n",
+         (long long)(more > 0 ? more : 0) / (RENEWALS - WARM));
+  cel_free(bytes);
+  t->destroy(t);
+  return 0;
+}
+
 /* An agreement cannot start while a message is awaited. */
 static int breaks(void) {
   cel_transport *t = join();
@@ -520,6 +637,7 @@ int main(int argc, char **argv) {
   if (strcmp(command, "mismatch") == 0)
     return mismatch(argc > 2 ? atoi(argv[2]) : 9);
   if (strcmp(command, "breaks") == 0) return breaks();
+  if (strcmp(command, "renew") == 0) return renew(&set);
   if (strcmp(command, "outlives") == 0) return outlives();
   if (strcmp(command, "absent") == 0) return absent(argc > 2 ? argv[2] : "");
   if (strcmp(command, "report") == 0) return report(argc > 2 ? argv[2] : "all");
@@ -530,7 +648,7 @@ int main(int argc, char **argv) {
   }
   fprintf(stderr,
           "usage: mpi_check "
-          "exchange|share|where|spread|clocks|flood|mismatch|breaks|outlives|"
-          "absent|die|report|launched ...\n");
+          "exchange|share|where|spread|clocks|flood|mismatch|renew|breaks|"
+          "outlives|absent|die|report|launched ...\n");
   return 2;
 }

@@ -57,6 +57,21 @@ checker.describe("the MPI transport", "mpi_check", function(check)
     end)
   end
 
+  for _, far in ipairs { 0, 1 } do
+    it("forgets what is under way, and leaves nothing behind" .. (far == 1 and ", in parts" or ""),
+      function()
+        local r = check(3, { "renew", "--window", 4, "--sends", 3, "--receives", 3, "--small", 1000,
+          "--eager", 60000, "--part", 60000, "--apart", far })
+        assert.equal("", r.stderr)
+        local ranks = 0
+        for more in r.stdout:gmatch "(%d+) bytes more\n" do
+          ranks = ranks + 1
+          assert.is_true(tonumber(more) < 2000, r.stdout)
+        end
+        assert.equal(3, ranks)
+      end)
+  end
+
   it("talks to itself when it is alone", function()
     local r = check(1, { "exchange" })
     assert.matches("1 passed, 0 failed", r.stdout, 1, true)

@@ -180,19 +180,25 @@ static void cancel_receives(cel__mpi *m) {
   }
 }
 
-static void release(cel__mpi *m) {
+void cel__mpi_release_work(cel__mpi *m) {
   cel__mpi_release_control(m);
   cel__mpi_release_votes(m);
   cel__mpi_release_peers(m);
-  cel__mpi_release_pool(m);
-  cel__mpi_release_collective(m);
-  cel__mpi_release_groups(&m->groups);
   cel_vec_release(&m->request);
   cel_vec_release(&m->row);
   cel_vec_release(&m->index);
   cel_vec_release(&m->status);
   cel_vec_release(&m->ended);
+  for (uint32_t i = m->done_head; i < m->done.n; ++i)
+    cel_free(m->done.at[i].error);
   cel_vec_release(&m->done);
+}
+
+static void release(cel__mpi *m) {
+  cel__mpi_release_work(m);
+  cel__mpi_release_pool(m);
+  cel__mpi_release_collective(m);
+  cel__mpi_release_groups(&m->groups);
   cel_free(m);
 }
 
@@ -324,6 +330,15 @@ static int dup_world(MPI_Comm *out) {
   return MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN);
 }
 
+int cel__mpi_dup_all(cel__mpi *m) {
+  int code = dup_world(&m->data);
+  for (int i = 0; i < CEL__MPI_COLLECTIVES && code == MPI_SUCCESS; ++i)
+    code = dup_world(&m->collective[i]);
+  if (code == MPI_SUCCESS) code = dup_world(&m->control);
+  if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
+  return code;
+}
+
 static int find_place(cel__mpi *m) {
   cel_transport *t = &m->base;
   int rank, ranks, local_rank, local_ranks;
@@ -412,69 +427,23 @@ static void fill_tables(cel__mpi *m) {
                           .join = cel__mpi_join,
                           .watch = watch,
                           .tell_silent = tell_silent,
+                          .renew = cel__mpi_renew,
                           .look = look,
                           .abort = end_all};
 }
 
 /* The tag bound of MPI may be as low as 32767. A tag is a message's place in
- * its window, its line, and which length it has. */
+ * its window, its line, and which length it has, and one more: 0 is
+ * CEL__TAG_STOP. */
 static void divide_tags(cel__mpi *m) {
   int *greatest = NULL, there = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &there);
-  uint32_t most = there ? (uint32_t)*greatest : CEL__MPI_TAGS - 1;
+  uint32_t tags = there ? (uint32_t)*greatest : CEL__MPI_TAGS;
+  if (tags > CEL__MPI_TAGS) tags = CEL__MPI_TAGS;
   uint32_t window = m->config.window;
-  while (window > 2 && window * CEL__MPI_LINES - 1 > most) window /= 2;
-  uint32_t tags = most < CEL__MPI_TAGS - 1 ? most + 1 : CEL__MPI_TAGS;
+  while (window > 2 && window * CEL__MPI_LINES > tags) window /= 2;
   m->config.window = window;
   m->tag_lengths = (int)(tags / window / CEL__MPI_LINES);
-}
-
-static int dup_all(cel__mpi *m) {
-  int code = dup_world(&m->data);
-  for (int i = 0; i < CEL__MPI_COLLECTIVES && code == MPI_SUCCESS; ++i)
-    code = dup_world(&m->collective[i]);
-  if (code == MPI_SUCCESS) code = dup_world(&m->control);
-  if (code == MPI_SUCCESS) code = dup_world(&m->agreement);
-  return code;
-}
-
-/* --- after a failure ---------------------------------------------------- */
-
-/* Messages that have met their receive arrive: their memory is in use until
- * then. */
-static void take_receives_back(cel__mpi *m) {
-  for (uint32_t i = 0; i < m->row.n; ++i)
-    if (m->row.at[i].role == CEL__RECEIVE) MPI_Cancel(&m->request.at[i]);
-  for (uint32_t i = 0; i < m->row.n; ++i)
-    if (m->row.at[i].role == CEL__RECEIVE)
-      MPI_Wait(&m->request.at[i], MPI_STATUS_IGNORE);
-}
-
-/* The old communicators stay, with what was sent and nobody receives, and with
- * the memory of its words and votes: MPI cannot take a send back. A session
- * comes here where a line failed on some ranks alone. */
-static cel_status renew(void *self) {
-  cel__mpi *m = self;
-  cel_assert_thread(CEL_THREAD_MAIN);
-  take_receives_back(m);
-  MPI_Comm host = m->host;
-  cel__mpi fresh = {.base = m->base,
-                    .config = m->config,
-                    .host = host,
-                    .tag_lengths = m->tag_lengths,
-                    .finalize = m->finalize,
-                    .heartbeat = m->heartbeat};
-  memcpy(fresh.no_groups, m->no_groups, sizeof fresh.no_groups);
-  memcpy(fresh.operation, m->operation, sizeof fresh.operation);
-  memcpy(fresh.unit, m->unit, sizeof fresh.unit);
-  fresh.base.broken = NULL;
-  for (int d = 0; d < 2; ++d) fresh.flow[d].most = m->flow[d].most;
-  *m = fresh;
-  cel__mpi_init_groups(&m->groups);
-  int code = dup_all(m); /* all ranks have taken theirs back then */
-  return cel__mpi_breaks(m, code, "making communicators anew", -1)
-             ? cel_fail_with(&m->error)
-             : CEL_E_OK;
 }
 
 static cel_status open_mpi(const cel_mpi_config *config, int level,
@@ -483,7 +452,6 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   m->base = (cel_transport){
       .name = "mpi", .poll = poll, .busy = busy, .destroy = destroy};
   fill_tables(m);
-  m->base.control.renew = renew;
   m->config = *config;
   m->finalize = finalize;
   forbid_groups(m, level);
@@ -493,7 +461,7 @@ static cel_status open_mpi(const cel_mpi_config *config, int level,
   m->flow[CEL__SEND].most = config->sends;
   m->flow[CEL__RECEIVE].most = config->receives;
   int code = find_place(m);
-  if (code == MPI_SUCCESS) code = dup_all(m);
+  if (code == MPI_SUCCESS) code = cel__mpi_dup_all(m);
   if (code == MPI_SUCCESS) code = open_heartbeat(m);
   if (cel__mpi_breaks(m, code, "making communicators", -1)) {
     cel_free(m); /* communicators die with the job */

@@ -6,6 +6,7 @@
  *   mpi_collectives.c  collectives
  *   mpi_control.c      credits, announcements, short texts
  *   mpi_agree.c        agreements
+ *   mpi_renew.c        after a failure: forgets what is under way
  *   mpi_calls.c        what all ranks do together before the executor starts
  *   mpi_comm.c         communicators of collective tasks, how they come to be
  *   mpi_file.c         their files
@@ -60,6 +61,7 @@ cel_status cel_transport_mpi_with(const cel_mpi_config *config,
                                   cel_transport **out);
 
 enum {
+  CEL__TAG_STOP = 0,
   CEL__TAG_CREDIT = 1,
   CEL__TAG_TELL = 2,
   CEL__TAG_VOTE = 3,
@@ -280,6 +282,14 @@ bool cel__mpi_bad(cel__mpi *m, int code, const char *doing, int64_t peer);
 /* The same of what carries texts and agreements: then they end, too. */
 bool cel__mpi_breaks(cel__mpi *m, int code, const char *doing, int64_t peer);
 
+/* Makes the communicators. MPI's code. */
+int cel__mpi_dup_all(cel__mpi *m);
+/* Releases all that messages, texts and agreements have here. */
+void cel__mpi_release_work(cel__mpi *m);
+
+/* mpi_renew.c */
+cel_status cel__mpi_renew(void *self);
+
 /* mpi_data.c */
 /* Asserts invariants 1 to 3, and those of windows, unless a message has failed.
  */
@@ -299,6 +309,8 @@ void cel__mpi_announced(cel__mpi *m, int64_t peer, uint8_t line,
 bool cel__mpi_in_parts(const cel__mpi *m, const cel__mpi_transfer *transfer);
 /* After a failure: every transfer fails. */
 void cel__mpi_fail_all(cel__mpi *m);
+/* Frees the transfers that have not started. */
+void cel__mpi_forget_waiting(cel__mpi *m);
 void cel__mpi_release_peers(cel__mpi *m);
 /* The message of that ticket has ended, as the first failure says unless
  * `good`. */
@@ -374,6 +386,8 @@ cel_status cel__mpi_join(void *self, uint32_t group, cel_comm **out);
 
 void cel__mpi_init_groups(cel__mpi_groups *groups);
 void cel__mpi_release_groups(cel__mpi_groups *groups);
+/* Those found so far are found no more. */
+void cel__mpi_forget_groups(cel__mpi_groups *groups);
 /* Thread: main. */
 void cel__mpi_declare_group(void *self, uint32_t number);
 /* Begins the next communicator, unless one is being made or none is wanted.

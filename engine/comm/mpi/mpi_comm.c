@@ -40,6 +40,14 @@ void cel__mpi_release_groups(cel__mpi_groups *groups) {
   pthread_mutex_destroy(&groups->lock);
 }
 
+void cel__mpi_forget_groups(cel__mpi_groups *groups) {
+  pthread_mutex_lock(&groups->lock);
+  for (uint32_t i = 0; i < groups->all.n; ++i) groups->all.at[i]->number = 0;
+  groups->begun = groups->all.n;
+  groups->making = groups->failed = false;
+  pthread_mutex_unlock(&groups->lock);
+}
+
 /* Null: it has not been found. */
 static cel__mpi_group *find_group(const cel__mpi_groups *groups,
                                   uint32_t number) {

@@ -109,6 +109,18 @@ static void end(cel__mpi *m, cel__mpi_transfer *transfer, bool good) {
   --m->transfers;
 }
 
+void cel__mpi_forget_waiting(cel__mpi *m) {
+  for (uint32_t i = 0; i < m->peers.cap; ++i)
+    for (int d = 0; m->peers.at[i] != NULL && d < 2; ++d) {
+      cel__mpi_side *side = &m->peers.at[i]->side[d];
+      cel_mpi_window *w = &side->window;
+      for (uint32_t k = 0; k < w->waiting.n; ++k)
+        cel_free(w->waiting.at[k].item);
+      cel_vec_clear(&w->waiting);
+      while (side->unannounced.n > 0) cel_free(cel_vec_pop(&side->unannounced));
+    }
+}
+
 void cel__mpi_fail_all(cel__mpi *m) {
   for (uint32_t i = 0; i < m->row.n; ++i) {
     cel__mpi_row *row = &m->row.at[i];
@@ -171,7 +183,7 @@ static void start_part(cel__mpi *m, cel__mpi_transfer *transfer, void *base,
   int window = (int)m->config.window;
   int place = (int)(message->sequence & (m->config.window - 1));
   int length = cel__mpi_length_class(message->bytes, m->tag_lengths);
-  int tag = place + window * (length * CEL__MPI_LINES + message->line);
+  int tag = 1 + place + window * (length * CEL__MPI_LINES + message->line);
   int code, peer = (int)message->peer;
   MPI_Request request;
   if (role == CEL__SEND) {
