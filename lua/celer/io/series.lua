@@ -1,10 +1,17 @@
 --- series.lua -- fields over time: one HDF5 file, and an XDMF file that says what is in it.
+---
+--- A step is added to the XDMF file where its end was, by a task that follows those which write
+--- the HDF5 file. How many steps there are, which is said with every step, stands once, in the
+--- file's head: as an entity of XML, always of the same length. So a step costs the same however
+--- many there are, and the file is whole after each.
 local buffers = require "celer.data.buffer"
-local core = require "celer.core"
 local files = require "celer.io.files"
+local order = require "celer.io.order"
 local place = require "celer.place"
-local posix = require "celer.io.posix"
+local placement = require "celer.submit.placement"
+local submit = require "celer.io.submit"
 local tables = require "celer.tables"
+local tasks = require "celer.io.tasks"
 local words = require "celer.words"
 
 local M = {}
@@ -15,13 +22,14 @@ local fail = place.fail
 ---@field path string  of the HDF5 file
 ---@field extents integer[]?  of all fields, from the first step on
 ---@field fields {name: string, kind: string, bytes: integer}[]?
----@field times number[]
+---@field steps integer  that have been added
+---@field bytes integer  of the XDMF file, without its end
 ---@field origin number[]?
 ---@field spacing number[]?
 local Series = {}
 Series.__index = Series
 Series.__tostring = function(self)
-  return ("series %s of %d steps"):format(self.path, #self.times)
+  return ("series %s of %d steps"):format(self.path, self.steps)
 end
 
 local KINDS = { f = "Float", i = "Int", u = "UInt" }
@@ -36,7 +44,7 @@ end
 
 local HEAD = [[
 <?xml version="1.0"?>
-<!DOCTYPE Xdmf SYSTEM "Xdmf.dtd" []>
+<!DOCTYPE Xdmf SYSTEM "Xdmf.dtd" [<!ENTITY steps "%-16d">]>
 <Xdmf Version="2.0">
 <Domain>
 <Grid Name="series" GridType="Collection" CollectionType="Temporal">
@@ -61,7 +69,7 @@ local FIELD = [[
 </Attribute>
 ]]
 
-local TAIL = [[
+local END = [[
 </Grid>
 </Domain>
 </Xdmf>
@@ -85,22 +93,32 @@ local function part_of(step, extents)
   return ("%d%s%s 1 %s"):format(step, (" 0"):rep(n), (" 1"):rep(n + 1), table.concat(extents, " "))
 end
 
-local function describe(self)
-  local extents, out = self.extents, { HEAD }
+local function step_text(self, step, time)
+  local extents = self.extents
   local mesh, file = three(extents, 1), escaped(self.path:match "[^/]*$")
-  local origin, spacing = three(self.origin or {}, 0), three(self.spacing or {}, 1)
-  local all = ("%d %s"):format(#self.times, table.concat(extents, " "))
-  for step, time in ipairs(self.times) do
-    out[#out + 1] = STEP:format(step - 1, time, mesh, origin, spacing)
-    for _, field in ipairs(self.fields) do
-      local name = escaped(field.name)
-      out[#out + 1] = FIELD:format(name, mesh, #extents + 1, part_of(step - 1, extents),
-        field.kind, field.bytes, all, file, name)
-    end
-    out[#out + 1] = "</Grid>\n"
+  local all = "&steps; " .. table.concat(extents, " ")
+  local out = { STEP:format(step, time, mesh, three(self.origin or {}, 0),
+    three(self.spacing or {}, 1)) }
+  for _, field in ipairs(self.fields) do
+    local name = escaped(field.name)
+    out[#out + 1] = FIELD:format(name, mesh, #extents + 1, part_of(step, extents), field.kind,
+      field.bytes, all, file, name)
   end
-  out[#out + 1] = TAIL
+  out[#out + 1] = "</Grid>\n"
   return table.concat(out)
+end
+
+-- Adds the next step.
+local function describe(self, time)
+  local call = "celer.series"
+  local path, at, slot = self.path:gsub("%.h5$", ".xdmf"), self.bytes, order.slot(self.path)
+  local text, head = step_text(self, self.steps, time), HEAD:format(self.steps + 1)
+  if at == 0 then at = #head end
+  submit.task(call, "describe", function(cg)
+    return placement.on_master, tasks.add_text, order.write(cg, slot), path, head, at, text .. END
+  end)
+  submit.finish(call, slot)
+  self.steps, self.bytes = self.steps + 1, at + #text
 end
 
 -- ---- steps ------------------------------------------------------------------------------------
@@ -160,14 +178,11 @@ function Series:add(time, fields)
   end
   local datasets = { time = time }
   for name, buffer in pairs(fields) do datasets[name] = buffer end
-  if #self.times == 0 then -- a file of this run
+  if self.steps == 0 then -- a file of this run
     files.save(self.path, {}, { attributes = { writer = "celer" }, replace = true })
   end
   files.save(self.path, datasets, { append = true })
-  self.times[#self.times + 1] = time
-  if core.rank() ~= 0 then return end
-  place.check(posix.make_folders_for(self.path))
-  place.check(posix.write_all(self.path:gsub("%.h5$", ".xdmf"), describe(self)))
+  describe(self, time)
 end
 
 -- ---- a new one --------------------------------------------------------------------------------
@@ -195,8 +210,8 @@ function M.new(path, options)
       end
     end
   end
-  return setmetatable({ path = path, times = {}, origin = options.origin,
-    spacing = options.spacing }, Series)
+  return setmetatable({ path = path, steps = 0, bytes = 0,
+    origin = options.origin, spacing = options.spacing }, Series)
 end
 
 return M

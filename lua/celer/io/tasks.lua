@@ -189,6 +189,17 @@ end
 --- All ranks, so that each one's q:wait waits for the commit.
 function M.seen() end
 
+--- Rank 0: puts `text` at a place of a file, from there on all of it; then its head, which
+--- always is as long. A text that begins where the head ends begins the file anew.
+function M.add_text(_, _, path, head, at, text)
+  local file = check((at == #head and posix.create or posix.change)(path))
+  local ok, message = file:write(text, #text, at)
+  if ok then ok, message = file:write(head, #head, 0) end
+  local closed, late = file:close()
+  check(ok, message)
+  check(closed, late)
+end
+
 --- Rank 0: a picture of a buffer.
 function M.picture(_, data, _, _, path, options, chosen)
   local name = temporary(path, M.draw())
