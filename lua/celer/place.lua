@@ -49,11 +49,11 @@ local function with_place(text, file, line, task)
   return ("%s:%d: %s"):format(file, line, text)
 end
 
---- Passes a core function's results on, or raises its failure: at the place it
---- names, else at the user's line.
+--- Passes a function's results on, or raises its failure: at the place that a core function
+--- names, else at the user's line. Other functions may say more than a message (posix.lua).
 function M.check(result, text, file, line, code, task, ...)
   if result ~= nil then return result, text, file, line, code, task, ... end
-  if not file or file == "" then file, line = M.user() end
+  if type(file) ~= "string" or file == "" then file, line = M.user() end
   if file then text = with_place(text, file, line, task) end
   if code == CANCELLED then -- another rank's failure, or Ctrl-C
     error(setmetatable({ message = text, cancelled = true }, Elsewhere), 0)

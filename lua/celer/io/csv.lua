@@ -162,8 +162,7 @@ function M.read(path, options)
     fail("%s: numbers must be true or a list of columns, not %s", call, words.a(numbers))
   end
   local separator = separator_of(call, options)
-  local text, message = posix.read_all(path)
-  text = place.check(text, message):gsub("^\239\187\191", "")
+  local text = place.check(posix.read_all(path)):gsub("^\239\187\191", "")
   local self = setmetatable({ text = text, at = 1, separator = separator,
     plain = "^([^\"\r\n%" .. separator .. "]*)()" }, Reader)
   local ok, columns, names = pcall(columns_of, self, options.header ~= false, numbers)
@@ -266,8 +265,12 @@ function M.write(path, columns, options)
   end
   if not core.view and core.rank() ~= 0 then return end
   place.check(posix.make_folders_for(path))
-  place.check(posix.write_all(path .. ".part", table.concat(rows)))
-  local ok, message = posix.rename(path .. ".part", path)
+  local part = path .. ".part"
+  core.leftover(part)
+  local ok, message = posix.write_all(part, table.concat(rows))
+  if ok then ok, message = posix.rename(part, path) end
+  if not ok then posix.remove(part) end
+  core.not_left(part)
   place.check(ok, message)
 end
 

@@ -1,5 +1,6 @@
 -- Tables of text, written and read.
 local celer = require("spec.support.celer")
+local preload = require("spec.support.preload")
 local scratch = require("spec.support.scratch")
 
 local folder
@@ -89,5 +90,19 @@ refused("Not a directory", write, "case.lua/a.csv", { a = { 1 } })
 refused("there is no celer.csv.raed, did you mean read?", function() return celer.csv.raed end)
 refused("cannot write taken.csv: Is a directory", write, "taken.csv", { a = { 1 } })
 print "checked"]]))
+  end)
+
+  it("leaves no part of a file, whether it cannot be written or the run is told to end", function()
+    assert.equal("", scratch.output("ls " .. folder .. " | grep '[.]part$'"))
+    scratch.write(folder .. "/slow.lua", "require('celer').csv.write('slow.csv', { x = { 1 } })")
+    local env = preload("slow_disk")
+    env.SLOW_DISK, env.SLOW_DISK_WHILE = "1", folder .. "/slow.lua"
+    local r = celer.exec({ "sh", "-c", ([[
+      %s run --backend cpu slow.lua & p=$!
+      until [ -s slow.csv.part ] || ! kill -0 $p; do sleep 0.01; done
+      kill -TERM $p; wait $p; ls slow.csv* 2>/dev/null]]):format(celer.command()) },
+      { cwd = folder, env = env, timeout = 60 })
+    assert.equal("", r.stdout)
+    assert.matches("told to end", r.stderr)
   end)
 end)
