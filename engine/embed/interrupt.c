@@ -46,9 +46,24 @@ void cel_interrupt_clear(void) {
   atomic_store(&interrupted, false);
 }
 
+static atomic_bool held;
+
+static void end_line(void) {
+  if (atomic_load(&running) && !atomic_load(&held)) cel__state_interrupt();
+}
+
+bool cel_interrupt_hold(bool on) {
+  bool before = atomic_exchange(&held, on);
+  if (on)
+    cel__state_go_on();
+  else if (atomic_load(&interrupted))
+    end_line();
+  return before;
+}
+
 void cel_interrupt_begin(void) {
   atomic_store(&running, true);
-  if (atomic_load(&interrupted)) cel__state_interrupt();
+  if (atomic_load(&interrupted)) end_line();
 }
 
 void cel_interrupt_end(void) {
@@ -163,7 +178,7 @@ static void cut_line(void) {
   if (!atomic_load(&running)) return;
   cel_leftover_interrupt();
   atomic_store(&interrupted, true);
-  cel__state_interrupt();
+  end_line();
 }
 
 static void ask(int number) {
@@ -188,12 +203,10 @@ static void on_interrupt(int number) {
   } else {
     cel_leftover_interrupt();
     bool again = atomic_exchange(&interrupted, true);
-    if (atomic_load(&running)) {
-      if (again)
-        ask_to_end(number);
-      else
-        cel__state_interrupt();
-    }
+    if (again && atomic_load(&running))
+      ask_to_end(number);
+    else
+      end_line();
     tell_news(number);
   }
   errno = before;

@@ -34,6 +34,10 @@ bool cel_interrupted(void);
 void cel_interrupt_begin(void);
 void cel_interrupt_end(void);
 
+/* While held, Ctrl-C does not end the line; it does so afterwards. What was
+ * before. Thread: main. */
+bool cel_interrupt_hold(bool on);
+
 /* Of a session of several ranks. From now on Ctrl-C ends nothing by itself: the
  * number 1 is written to `file`, in 8 bytes, and a second one ends the process;
  * -1: no longer. Thread: main. */

@@ -20,6 +20,15 @@ function M.place()
   end
 end
 
+function M.finally(f, after)
+  local function over(ok, ...)
+    after()
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return over(pcall(f))
+end
+
 -- As celer.core has them, off the library that is under test.
 local function read_facts()
   local lists = {}

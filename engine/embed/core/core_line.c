@@ -102,6 +102,22 @@ static int attempt(lua_State *L) {
   return 2;
 }
 
+/* finally(f, after) -> results of f(). However f ends, after() runs, which
+ * Ctrl-C does not end: it puts back what f has changed for a while. */
+static int finally(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_settop(L, 2);
+  lua_pushvalue(L, 1);
+  int failed = lua_pcall(L, 0, LUA_MULTRET, 0);
+  bool before = cel_interrupt_hold(true);
+  lua_pushvalue(L, 2);
+  int lost = lua_pcall(L, 0, 0, 0);
+  cel_interrupt_hold(before);
+  if (failed != 0 || lost != 0) return lua_error(L);
+  return lua_gettop(L) - 2;
+}
+
 /* mishap() -> true; or what a host task has failed with since it was asked */
 static int mishap(lua_State *L) {
   cel_engine *engine = cel__session_of(L)->engine;
@@ -202,6 +218,7 @@ const luaL_Reg cel__core_line[] = {
     {"line_remember", line_remember},
     {"line_close", line_close},
     {"attempt", attempt},
+    {"finally", finally},
     {"mishap", mishap},
     {"broken", broken},
     {"give_up", give_up},

@@ -14,6 +14,7 @@
 local asked = require "celer.mapper.asked"
 local box = require "celer.box"
 local closure = require "celer.mapper.closure"
+local core = require "celer.core"
 local codes = require "celer.mapper.code"
 local confirm = require "celer.mapper.confirm"
 local symbol = require "celer.symbol"
@@ -24,7 +25,7 @@ jit.off(true, true)
 
 local M = {}
 
-local MOST_PARAMS, MOST_VARIANTS = require("celer.core").facts.limit.rule_params, 16
+local MOST_PARAMS, MOST_VARIANTS = core.facts.limit.rule_params, 16
 
 ---@class celer.rule_desc
 ---@field task_dims integer
@@ -82,30 +83,35 @@ end
 -- was compiled goes, as such code need not belong to the mapper: what begins in a
 -- function that the mapper calls may lead back into the mapper.
 function M.interpreted(fn, ...)
-  local on = jit.status()
-  jit.flush()
-  jit.off()
-  local ok, result = pcall(fn, ...)
-  if on then jit.on() end
-  if not ok then error(result, 0) end
-  return result
+  local on, n, given = jit.status(), select("#", ...), { ... }
+  return (core.finally(function()
+    jit.flush()
+    jit.off()
+    return fn(unpack(given, 1, n))
+  end, function()
+    if on then jit.on() end
+  end))
 end
 
 -- Calls fn while each cell holds values[cell] (where there is one); the name of
 -- a variable that fn assigned to, or nil. What fn raises is returned.
 local function with_values(read, values, fn)
-  local held, changed = {}, nil
-  for _, cell in ipairs(read.cells) do
-    held[cell] = closure.get(read, cell)
-    if type(values[cell]) ~= "nil" then closure.set(read, cell, values[cell]) end
-  end
-  local ok, result = pcall(fn)
-  for _, cell in ipairs(read.cells) do
-    local expected = values[cell]
-    if type(expected) == "nil" then expected = held[cell] end
-    if not rawequal(closure.get(read, cell), expected) then changed = cell.name end
-    closure.set(read, cell, held[cell])
-  end
+  local held, n, changed, ok, result = {}, 0, nil, nil, nil
+  core.finally(function()
+    for i, cell in ipairs(read.cells) do
+      held[cell], n = closure.get(read, cell), i
+      if type(values[cell]) ~= "nil" then closure.set(read, cell, values[cell]) end
+    end
+    ok, result = pcall(fn)
+  end, function()
+    for i = 1, n do
+      local cell = read.cells[i]
+      local expected = values[cell]
+      if type(expected) == "nil" then expected = held[cell] end
+      if not rawequal(closure.get(read, cell), expected) then changed = cell.name end
+      closure.set(read, cell, held[cell])
+    end
+  end)
   return ok, result, changed
 end
 
@@ -113,24 +119,26 @@ end
 -- names that were read; assigned to is refused.
 local function with_globals(read, seen, fn)
   local held = {}
-  for at, f in pairs(read.functions) do
-    local env = getfenv(f)
-    held[at] = env
-    setfenv(f, setmetatable({}, {
-      __index = function(_, name)
-        local value = env[name]
-        if value == math then return symbol.math end
-        seen[#seen + 1] = { at = at, name = name, value = value }
-        return symbol.stands_for[value] or value
-      end,
-      __newindex = function(_, name)
-        symbol.refuse(("it assigns to the global '%s'"):format(tostring(name)))
-      end,
-    }))
-  end
-  local ok, result, changed = fn()
-  for at, f in pairs(read.functions) do setfenv(f, held[at]) end
-  return ok, result, changed
+  return core.finally(function()
+    for at, f in pairs(read.functions) do
+      local env = getfenv(f)
+      held[at] = env
+      setfenv(f, setmetatable({}, {
+        __index = function(_, name)
+          local value = env[name]
+          if value == math then return symbol.math end
+          seen[#seen + 1] = { at = at, name = name, value = value }
+          return symbol.stands_for[value] or value
+        end,
+        __newindex = function(_, name)
+          symbol.refuse(("it assigns to the global '%s'"):format(tostring(name)))
+        end,
+      }))
+    end
+    return fn()
+  end, function()
+    for at, env in pairs(held) do setfenv(read.functions[at], env) end
+  end)
 end
 
 -- Why a trace failed that nothing refused: what is looked up by a symbol is nil.

@@ -1,5 +1,6 @@
 --- contents.lua -- what a buffer or snapshot holds, for a person to see.
 local box = require "celer.box"
+local core = require "celer.core"
 local fields_of = require("celer.data.fields").of
 local views = require "celer.data.view"
 
@@ -161,10 +162,10 @@ end
 -- It is compiled, unlike what is typed: there may be millions.
 local function summary(view)
   if view.type.class == "s" or view.type.class == "b" then return nil end
-  jit.on()
-  local ok, least, most, odd = pcall(range_of, view)
-  jit.off()
-  if not ok then error(least, 0) end
+  local least, most, odd = core.finally(function()
+    jit.on()
+    return range_of(view)
+  end, jit.off)
   local text = (" min %.7g, max %.7g"):format(least, most)
   return odd > 0 and ("%s; %d are nan"):format(text, odd) or text
 end

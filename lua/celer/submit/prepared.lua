@@ -368,14 +368,15 @@ end
 -- The same while variables of f hold tokens.
 local function with_tokens(f, hints, variables)
   local arguments, tokens, given = { n = #variables }, tokens_of(#variables), {}
-  for k, i in ipairs(variables) do
-    arguments[k], given[i] = select(2, debug.getupvalue(f, i)), true
-    debug.setupvalue(f, i, tokens[k])
-  end
-  local ok, how = pcall(come_to, f, hints, arguments, given)
-  for k, i in ipairs(variables) do debug.setupvalue(f, i, arguments[k]) end
-  if not ok then error(how, 0) end
-  return how
+  return core.finally(function()
+    for k, i in ipairs(variables) do
+      arguments[k], given[i] = select(2, debug.getupvalue(f, i)), true
+      debug.setupvalue(f, i, tokens[k])
+    end
+    return come_to(f, hints, arguments, given)
+  end, function()
+    for k, value in ipairs(arguments) do debug.setupvalue(f, variables[k], value) end
+  end)
 end
 
 --- What a function comes to that takes no arguments, where these of its variables are like

@@ -290,6 +290,25 @@ describe("Ctrl-C", function()
     os.remove(state .. ".go")
   end)
 
+  it("leaves variables as they were, whenever it comes to a submission", function()
+    local t = open()
+    t:enter("q, b = celer.queue(), celer.buffer('int', { 8 }, { name = 'b' })", 2)
+    t:enter("k = celer.kernel [[ kernel void f(item<1> it, out<int, 1> b, int n) { "
+      .. "b(it[0]) = n; } ]]", 3)
+    t:enter("text = 'local n, m = ... return function(cg) cg:parallel_for({ 8 }, k, "
+      .. "cg:discard_write(b, function(c) return c:grow(m - m) end), n) end, function() return "
+      .. "type(n) .. type(m) end'", 4)
+    -- Other code each time, which is looked into at its fourth submission.
+    t:enter("function turn(i) local code = loadstring(text .. '--' .. i) for n = 1, 4 do "
+      .. "f, kinds = code(n, 1) q:submit(f) end end", 5)
+    t:enter("turn(0)", 6)
+    for press = 1, 12 do
+      interrupt(t, "print 'here' for i = 1, 1e9 do turn(i) end", 2 * press + 5)
+      assert.equal("numbernumber", t:enter("kinds()", 2 * press + 6))
+    end
+    assert.equal(0, t:close())
+  end)
+
   it("ends a line that waits for a compiler, and the compiler", function()
     local compiler = scratch.path(".sh")
     scratch.write(compiler, [[#!/bin/sh
