@@ -154,6 +154,17 @@ local function holds(what, n, reach, to)
     same(("%s, %d"):format(what, i), s[i], sum)
   end
 end
+-- Counts in `n` how often a module submits a function without running it.
+local function count_short(name)
+  local module, counted = require(name), { n = 0 }
+  local submit = module.submit
+  function module.submit(...)
+    local is_short = submit(...)
+    if is_short then counted.n = counted.n + 1 end
+    return is_short
+  end
+  return counted
+end
 ]==]
 
 --- What all ranks exchange in a step, by what it is, of n x n elements: setups for M.killed.

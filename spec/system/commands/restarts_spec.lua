@@ -202,23 +202,26 @@ end
 print('end')
 ]]
 
-  -- Runs it while a shell sends signals to $p.
-  local function signalled(words, sends)
+  local BRIEF = EARLY:gsub("math.huge", "20")
+
+  -- Runs a script while a shell sends signals to $p, and then says `go`.
+  local function signalled(text, words, sends)
     local folder = scratch.folder()
-    scratch.write(folder .. "/case.lua", EARLY)
+    scratch.write(folder .. "/case.lua", text)
     local r = celer.exec({ "bash", "-c", ([[
+      mkfifo said
       %s run --backend cpu --advice off %s case.lua . & p=$!
       trap 'kill -KILL $p' TERM
       %s
       touch go
       wait $p]]):format(celer.command(), words, sends) }, { cwd = folder, timeout = 60 })
-    return r
+    return r, folder
   end
 
   for how, words in pairs { ["by a launcher"] = "-n 2 --restarts 2", alone = "--restarts 2" } do
     it("is not ended by SIGUSR1 that comes early, and keeps what it asks for: " .. how, function()
       -- Before the launcher is one.
-      local r = signalled(words,
+      local r = signalled(EARLY, words,
         "until grep -q 'SigBlk:.*14203$' /proc/$p/status; do :; done; " -- it takes signals
         .. "for i in 1 2 3 4 5 6 7 8 9; do kill -USR1 $p; done")
       assert.equal(0, r.status, r.stderr)
@@ -249,36 +252,23 @@ print('end')
   end)
 
   it("keeps at the first call what SIGUSR1 asks a rank for before it, and goes on", function()
-    local folder = scratch.folder()
-    scratch.write(folder .. "/case.lua", EARLY:gsub("math.huge", "20"))
-    local r = celer.exec({ "bash", "-c", ([[
-      %s run --backend cpu --advice off case.lua . & p=$!
-      until [ -e up.0 ]; do :; done
-      kill -USR1 $p
-      touch go
-      wait $p]]):format(celer.command()) }, { cwd = folder, timeout = 60 })
+    local r, folder = signalled(BRIEF, "", "until [ -e up.0 ]; do :; done; kill -USR1 $p")
     assert.same({ 0, "end\n", "" }, { r.status, r.stdout, r.stderr })
     assert.equal("1\n", scratch.output("ls -d '" .. folder .. "/kept' | wc -l"))
   end)
 
   it("says that SIGUSR1 finds nothing to keep between two runs", function()
-    local folder = scratch.folder()
-    scratch.write(folder .. "/case.lua", ([[
+    local r = signalled([[
 if not io.open "go" and require("celer.core").rank() == 1 then
   local ffi = require "ffi"
   ffi.cdef "int getpid(void); int kill(int, int);"
   ffi.C.kill(ffi.C.getpid(), 19)
 end
-]] .. EARLY:gsub("math.huge", "20")))
-    local r = celer.exec({ "bash", "-c", ([[
-      mkfifo said
-      %s run --backend cpu --advice off -n 2 --lost 1 --restarts 2 case.lua . 2>said & p=$!
-      trap 'kill -KILL $p' TERM
+]] .. BRIEF, "-n 2 --lost 1 --restarts 2 2>said", [[
       while read -r line; do
         echo "$line" >&2
         case $line in *"goes on from its last"*) kill -USR1 $p; touch go;; esac
-      done <said
-      wait $p]]):format(celer.command()) }, { cwd = folder, timeout = 60 })
+      done <said]])
     assert.same({ 0, "end\n" }, { r.status, r.stdout }, r.stderr)
     assert.matches("celer: SIGUSR1 has come while nothing runs: what there is is kept\n", r.stderr)
   end)

@@ -9,20 +9,8 @@ local shapes = { shapes = { script.shapes[1] } }
 -- until that gives nil: by q:group, by q:submit if it has no arguments, and by q:submit with
 -- f run. ... are arguments. It gives how often it was prepared, and how often recalled.
 local turns = script.sums .. [==[
-local groups = require "celer.submit.prepared"
-local by_set, short = groups.submit, 0
-function groups.submit(...)
-  local is_prepared = by_set(...)
-  if is_prepared then short = short + 1 end
-  return is_prepared
-end
+local short, known = count_short "celer.submit.prepared", count_short "celer.submit.recalled"
 local recalled = require "celer.submit.recalled"
-local by_code, known = recalled.submit, 0
-function recalled.submit(...)
-  local is_known = by_code(...)
-  if is_known then known = known + 1 end
-  return is_known
-end
 local function told(buffer)
   local s, out = q:wait(buffer), {}
   for i = 0, 11 do out[i + 1] = s(i) end
@@ -36,11 +24,11 @@ function turns(what, f, set, ...)
     q:submit(function(cg) f(cg, unpack(given, 1, n)) end)
     recalled.on = true
   end
-  short, known = 0, 0
+  short.n, known.n = 0, 0
   for _, way in ipairs(ways) do
     for _ = 1, 6 do way(unpack(given, 1, n)) end
   end
-  local before, before_known = short, known
+  local before, before_known = short.n, known.n
   for turn = 1, math.huge do
     if set(turn, given) == nil then break end
     for again = 1, 2 do
@@ -444,17 +432,17 @@ for what, f in celer.sorted_pairs { time = time, clock = clock, random = random,
     f()
     cg:parallel_for({ 12 }, k, cg:read(a, celer.all), cg:discard_write(b), 1, 0)
   end)
-  short = 0
+  short.n = 0
   for _ = 1, 3 do step() end
-  same(what, short, 0)
-  known = 0
+  same(what, short.n, 0)
+  known.n = 0
   for _ = 1, 8 do
     q:submit(function(cg)
       f()
       cg:parallel_for({ 12 }, k, cg:read(a, celer.all), cg:discard_write(b), 1, 0)
     end)
   end
-  same(what .. ", by q:submit", known, 0)
+  same(what .. ", by q:submit", known.n, 0)
 end
 ]==], nil, shapes)
 

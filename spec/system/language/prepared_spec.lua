@@ -4,19 +4,13 @@ local celer = require("spec.support.celer")
 local script = require("spec.support.script")
 
 local sums = script.sums .. [==[
-local groups = require "celer.submit.prepared"
-local by_set, short = groups.submit, 0
-function groups.submit(...)
-  local is_prepared = by_set(...)
-  if is_prepared then short = short + 1 end
-  return is_prepared
-end
+local short = count_short "celer.submit.prepared"
 local large = new(14)
 -- Calls f; its functions are to have been prepared so often.
 local function prepared(times, what, f)
-  short = 0
+  short.n = 0
   f()
-  same("submitted as prepared: " .. what, short, times)
+  same("submitted as prepared: " .. what, short.n, times)
 end
 ]==]
 
