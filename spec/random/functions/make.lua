@@ -1,11 +1,12 @@
 --- make.lua -- random functions of Lua that kernels can be made of.
 ---
---- Parameters: the item i of [0, n), arrays u of doubles and w of integers, which are read, e
---- of doubles, which is read beyond its edges, v of doubles and o of integers, which are written
---- at i, a number c, and scalars s of a double and z of an integer. Captured: n, k (a
---- fraction), q (2), back (-3), a list t of four numbers, one l of whole numbers from -1 to 4, a
---- boolean flag, functions helper and total (of a table), and functions power2 and so on, which
---- are x ^ 2: kernels have products there.
+--- Parameters: the item's coordinates i, j and k of [0, n), [0, n2), [0, n3), as many as the range
+--- has dimensions; arrays of as many, which are read: u of doubles, g of floats, w of integers, b
+--- of structs, and e of doubles, beyond its edges; arrays that are written at the item: v of
+--- doubles, h of floats, o of integers, r of structs; a number c; and scalars s of a double, z
+--- of an integer, y of a float. Captured: n, n2, n3, x (a fraction), q (2), back (-3), a list t of
+--- four numbers, one l of whole numbers from -1 to 4, a boolean flag, p.feed, and functions helper
+--- and total (of a table).
 local M = {}
 
 local random = math.random
@@ -15,9 +16,12 @@ local function pick(list) return list[random(#list)] end
 local Maker = {}
 Maker.__index = Maker
 
-local function new_maker()
-  return setmetatable({ numbers = {}, counters = { "i" }, flags = {}, tables = {}, few = {},
-    names = 0, depth = 0, lines = {} }, Maker)
+local coordinates, extents = { "i", "j", "k" }, { "n", "n2", "n3" }
+
+local function new_maker(dims)
+  return setmetatable({ numbers = {}, counters = { unpack(coordinates, 1, dims) }, flags = {},
+    tables = {}, few = {}, structs = {}, names = 0, depth = 0, lines = {}, dims = dims,
+    items = table.concat(coordinates, "][", 1, dims) }, Maker)
 end
 
 function Maker:put(text, ...)
@@ -53,17 +57,42 @@ function Maker:whole(d)
   return pick(whole)(self, d - 1)
 end
 
--- An index inside of the arrays.
-function Maker:index(d)
-  local r = random(8)
-  if r == 1 then return "i" end
-  if r == 8 then return ("(i %s %s) %% n"):format(pick { "+", "-" }, pick { "q", "back" }) end
-  if r == 4 then return ("bit.band(%s, %d)"):format(self:whole(d), random(0, 31)) end
-  if r == 5 then return "math.floor(i / q)" end
-  if r == 6 then return ("math.min(i * q + %d, n - 1)"):format(random(0, 2)) end
-  if r == 2 then return ("math.max(math.min(%s, n - 1), 0)"):format(self:whole(d)) end
-  if r == 3 then return ("(i %s %d) %% n"):format(pick { "+", "-" }, random(0, 3)) end
-  return ("(%s) %% n"):format(self:whole(d))
+-- An index inside of dimension d of the arrays.
+function Maker:index_of(d, depth)
+  local r, i, n = random(9), coordinates[d], extents[d]
+  if r == 1 or self.dims > 1 and random(2) == 1 then return i end
+  if r == 2 then return ("math.max(math.min(%s, %s - 1), 0)"):format(self:whole(depth), n) end
+  if r == 3 then return ("(%s %s %d) %% %s"):format(i, pick { "+", "-" }, random(0, 3), n) end
+  if r == 4 then
+    return ("bit.band(%s, %d)"):format(self:whole(depth), self.dims == 1 and random(0, 31)
+      or random(0, 2))
+  end
+  if r == 5 then return ("math.floor(%s / q)"):format(i) end
+  if r == 6 then return ("math.min(%s * q + %d, %s - 1)"):format(i, random(0, 2), n) end
+  if r == 8 then return ("(%s %s %s) %% %s"):format(i, pick { "+", "-" }, pick { "q", "back" }, n) end
+  if r == 9 then
+    return pick { "math.max(%s - 1, 0)", "math.min(%s + 1, %s - 1)" }:format(i, n)
+  end
+  return ("(%s) %% %s"):format(self:whole(depth), n)
+end
+
+-- An element of an array.
+function Maker:at(array, depth)
+  local index = {}
+  for d = 1, self.dims do index[d] = self:index_of(d, depth or 1) end
+  if random(4) == 1 then return ("%s(%s)"):format(array, table.concat(index, ", ")) end
+  return ("%s[%s]"):format(array, table.concat(index, "]["))
+end
+
+-- One that lies beside the item, also beyond the edges.
+function Maker:beside()
+  local index = {}
+  for d = 1, self.dims do
+    local i = coordinates[d]
+    index[d] = random(2) == 1 and i or i .. pick { " - 1", " + 1", " + " .. random(-3, 3),
+      " + (" .. self:whole(1) .. ") % 3" }
+  end
+  return ("e[%s]"):format(table.concat(index, "]["))
 end
 
 -- ---- numbers and conditions -------------------------------------------------------------
@@ -84,23 +113,27 @@ local function operator(signs)
 end
 
 local numbers = {
-  function(self) return ("u[%s]"):format(self:index(1)) end,
-  function(self) return ("u(%s)"):format(self:index(1)) end,
-  function(self) return ("w[%s]"):format(self:index(1)) end,
-  function(self) return self:whole(2) end,
-  function() return ("e[i + %d]"):format(random(-3, 3)) end,
+  function(self) return self:at "u" end,
+  function(self) return self:at(self.floats and "g" or "u") end,
+  function(self) return self:at(self.floats and "g" or "u") end,
+  function(self) return self:at "w" end,
   function(self)
-    return ("e[%s]"):format(pick { "i - 1", "i + 1", ("i + (%s) %% 3"):format(self:whole(1)) })
+    return ("%s[%s]"):format(self.floats and pick { "v", "h", "o" } or pick { "v", "o" }, self.items)
   end,
   function(self)
-    return ("(%s %s w[%s])"):format(pick { "2", "w[i]", "i", "1" }, pick { "+", "-", "*", "%" },
-      self:index(1))
+    return (#self.structs > 0 and random(3) > 1 and pick(self.structs) or self:at "b")
+      .. (self.floats and pick { ".x", ".y", ".n", ".z.x", ".z.y" } or pick { ".y", ".n" })
+  end,
+  function(self) return self:whole(2) end,
+  function(self) return self:beside() end,
+  function(self)
+    return ("(%s %s %s)"):format(pick { "2", "o[" .. self.items .. "]", "i", "1" },
+      pick { "+", "-", "*", "%" }, self:at "w")
   end,
   operator { "+", "-", "*" }, operator { "+", "-", "*" }, operator { "/" }, operator { "%" },
   function(self, d)
     return ("power%s(%s)"):format(pick { "2", "3", "4", "_half", "_1", "_2" }, self:number(d))
   end,
-  function(self, d) return ("(%s ^ 0)"):format(self:number(d)) end,
   function(self)
     return ("celer.philox(%s, %s, %s, %s)"):format(pick { "7", "n", "i" }, self:whole(1),
       self:whole(1), pick { "0", "1", "2", "i" })
@@ -117,14 +150,16 @@ local numbers = {
     return ("(%s and %s or %s)"):format(self:condition(d), self:number(d), self:number(d))
   end,
   function(self, d) return ("(%s or %s)"):format(self:number(d), self:number(d)) end,
-  function() return pick { "c", "k", "u.size[0]", "p.feed", "s", "z" } end,
+  function(self)
+    return pick { "c", "x", "u.size[0]", "p.feed", "s", "z", self.floats and "y" or "s" }
+  end,
   function(self, d) return ("helper(%s, %s)"):format(self:number(d), self:number(d)) end,
   function(self) return ("t[(%s) %% 4]"):format(self:whole(1)) end,
   -- By a counter of few turns: an element of a list, or a number.
   function(self)
     if #self.few == 0 then return "t[2]" end
-    return pick { "t[%s %% 4]", "l[%s]", "(l[%s] * q)", "u[(i - l[%s]) %% n]", "%s" }
-      :format(pick(self.few))
+    return pick { "t[%s %% 4]", "l[%s]", "(l[%s] * q)", "%s",
+      ("u[(i - l[%%s]) %%%% n]%s"):format(("[0]"):rep(self.dims - 1)) }:format(pick(self.few))
   end,
   function(self, d)
     if #self.tables == 0 then return "2" end
@@ -158,12 +193,27 @@ function Maker:condition(d)
   return r == 8 and #self.flags > 0 and pick(self.flags) or "flag"
 end
 
+-- An assignment to an element of the item.
+function Maker:store(d)
+  local at = self.items
+  local r = random(7)
+  if r <= 2 then return self:put("v[%s] = %s", at, self:number(d)) end
+  if r <= 4 then return self:put("h[%s] = %s", at, self:number(d)) end
+  if r == 5 then return self:put("o[%s] = %s", at, self:whole(d)) end
+  if r == 6 then
+    return self:put("r[%s]%s = %s", at, pick { ".x", ".y", ".z.x", ".z.y" }, self:number(d))
+  end
+  if random(3) == 1 then return self:put("r[%s] = %s", at, self:at "b") end
+  self:put("r[%s].n = %s", at, self:whole(d))
+end
+
 -- ---- statements ---------------------------------------------------------------------------
 
 -- What f declares is forgotten after it.
 function Maker:scope(f)
-  local lists = { self.numbers, self.counters, self.flags, self.tables, self.few }
-  local counts = { #self.numbers, #self.counters, #self.flags, #self.tables, #self.few }
+  local lists = { self.numbers, self.counters, self.flags, self.tables, self.few, self.structs }
+  local counts = {}
+  for k, list in ipairs(lists) do counts[k] = #list end
   self.depth = self.depth + 1
   f()
   self.depth = self.depth - 1
@@ -240,19 +290,52 @@ local statements = {
   function(self, d, in_loop)
     if in_loop and d >= 0 then self:put("if %s then break end", self:condition(1)) end
   end,
-  function(self) self:put("v[i] = %s", self:number(2)) end,
+  function(self) self:store(2) end, function(self) self:store(2) end,
   function(self)
-    self:put("if i ~= 0 then v[i] = u[i - 1] * %s end", self:number(1))
+    local rest = self.items:sub(2)
+    self:put("if i ~= 0 then %s[%s] = u[i - 1%s] * %s end", pick { "v", "h" }, self.items, rest,
+      self:number(1))
   end,
   function(self)
-    local far = random(2)
+    local far, rest, out = random(2), self.items:sub(2), pick { "v", "h" }
     self:put("if i < %d or i == n - 1 or i == n - 2 then", far)
-    self:put("  v[i] = %s", self:number(1))
+    self:put("  %s[%s] = %s", out, self.items, self:number(1))
     self:put("else")
-    self:put("  v[i] = u[i - %d] + w[i + %d]", far, random(2))
+    self:put("  %s[%s] = %s[i - %d%s] + w[i + %d%s]", out, self.items, self.floats and "g" or "u", far, rest,
+      random(2), rest)
     self:put("end")
   end,
-  function(self) self:put("o[i] = %s", self:whole(2)) end,
+  function(self)
+    local name = self:name "e"
+    self:put("local %s = %s", name, self:at "b")
+    table.insert(self.structs, name)
+  end,
+  -- What goto makes: a part that is left out, and a loop.
+  function(self, d, in_loop)
+    if d <= 0 then return end
+    local name = self:name "skip"
+    self:put("do")
+    self:put("  if %s then goto %s end", self:condition(1), name)
+    self:put("  do")
+    self.depth = self.depth + 1
+    self:block(d, 2, in_loop)
+    self.depth = self.depth - 1
+    self:put("  end")
+    self:put("  ::%s::", name)
+    self:put("end")
+  end,
+  function(self, d)
+    if d <= 0 then return end
+    local name = self:name "s"
+    self:put("local %s = 0", name)
+    self:put("::top_%s::", name)
+    self:put("%s = %s + 1", name, name)
+    self:put("do")
+    self:block(d, 2, false)
+    self:put("end")
+    self:put("if %s < %d and %s then goto top_%s end", name, random(5), self:condition(1), name)
+    table.insert(self.numbers, name)
+  end,
   function(self)
     local name = self:name "m"
     self:put("local %s = { %s, %s, %s }", name, self:number(2), self:number(1), pick(literals))
@@ -314,14 +397,16 @@ function Maker:statement(d, in_loop)
   pick(statements)(self, d, in_loop)
 end
 
---- The text of a function's body.
----@return string
+--- A random function: the dimensions of its items, and the text of its body.
+---@return integer dims, string text
 function M.body()
-  local self = new_maker()
-  for _ = 1, random(2, 6) do self:statement(3, false) end
-  self:put("v[i] = %s", self:number(3))
-  self:put("o[i] = %s", self:whole(3))
-  return table.concat(self.lines, "\n")
+  local dims = pick { 1, 1, 2, 3 }
+  local self = new_maker(dims)
+  self.floats = random(3) > 1
+  for _ = 1, random(1, 5) do self:statement(3, false) end
+  for _ = 1, 2 do self:store(3) end
+  self:put("%s[%s] = %s", pick { "v", "h" }, self.items, self:number(3))
+  return dims, table.concat(self.lines, "\n")
 end
 
 return M

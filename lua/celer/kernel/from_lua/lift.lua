@@ -292,6 +292,7 @@ local function lift(f, items, arguments, keep_reads, copies)
   for k, argument in ipairs(arguments) do params[items + k] = parameter(self, k, argument) end
   enter(self, f, params, true)
   if not graph.now then self.fail "the kernel never ends" end
+  graph.writes_out = copies < math.huge
   graph:finish()
   return graph, self.captured
 end

@@ -1,0 +1,336 @@
+--- case.lua -- one random function: in the interpreter, by the evaluator, and as a kernel.
+local arrays = require "arrays"
+local boxes = require "boxes"
+local celer = require "celer"
+local edges = require "celer.kernel.from_lua.edges"
+local evaluate = require "evaluate"
+local make = require "make"
+local mappers = require "celer.kernel.from_lua.mappers"
+local variants = require "celer.kernel.from_lua.variant"
+
+local M = {}
+
+local C = { 1.25, -0.375 } -- the number c: first, and after a change
+local CAPTURED = { { 0.75, 2, -3, 0.03 }, { -1.375, 3, -2, 1 } } -- and x, q, back, p.feed
+local TOO_LONG = 3e6 -- instructions of the interpreter
+
+-- ---- the function -----------------------------------------------------------------------------
+
+local frame = [[
+local n, n2, n3, celer = ...
+local x, q, back, flag, p = 0.75, 2, -3, true, { feed = 0.03 }
+local l = { [-1] = 2, [0] = 0, -1, 1, 3, -2 }
+local t = { [0] = 2, -1, 0, 5 }
+local function helper(a, b)
+  if a > b then return a - b end
+  local s = 0
+  for j = 1, 3 do s = s + b * j end
+  return s
+end
+local function total(m, first)
+  local s = 0
+  for j = first, first + 2 do s = s * 0.5 + m[j] end
+  return s
+end
+%s
+return function(%s, u, w, g, b, e, v, h, o, r, c, s, z, y)
+%s
+end, function(...) x, q, back, p.feed = ... end
+]]
+
+-- Powers as kernels have them, and for the interpreter as they are computed there.
+local powers = [[
+local function power2(x) return x ^ 2 end
+local function power3(x) return x ^ 3 end
+local function power4(x) return x ^ 4 end
+local function power_half(x) return x ^ 0.5 end
+local function power_1(x) return x ^ -1 end
+local function power_2(x) return x ^ -2 end
+]]
+local products = [[
+local function power2(x) return x * x end
+local function power3(x) return x * x * x end
+local function power4(x) return (x * x) * (x * x) end
+local function power_half(x) return x == -math.huge and math.huge or math.sqrt(x + 0) end
+local function power_1(x) return 1 / x end
+local function power_2(x) return 1 / (x * x) end
+]]
+
+local coordinates = { "i", "i, j", "i, j, k" }
+
+local function load_function(case, with)
+  local chunk = assert(loadstring(frame:format(with, coordinates[case.dims], case.text),
+    "=f" .. case.number))
+  local extents = arrays.extents[case.dims]
+  return chunk(extents[1], extents[2] or 3, extents[3] or 3, celer)
+end
+
+local Case = {}
+Case.__index = Case
+
+---@class random.case
+---@field number integer
+---@field dims integer
+---@field text string
+---@field edge string  what e is given as
+---@field variant? celer.lua_variant
+---@field refused? string
+---@field boxes integer  that were looked at, and how many are tight
+---@field tight integer
+
+--- A random function of this number; or one of a text.
+---@param number integer
+---@param dims? integer
+---@param text? string
+---@return random.case
+function M.new(number, dims, text)
+  if not text then
+    math.randomseed(number)
+    for _ = 1, 4 do math.random() end
+    dims, text = make.body()
+  end
+  return setmetatable({ number = number, dims = dims, text = text,
+    edge = arrays.edges[number % 4 + 1], boxes = 0, tight = 0 }, Case)
+end
+
+-- Gives it the first or the other numbers.
+function Case:change(k)
+  self.capture(unpack(CAPTURED[k]))
+  self.call.arguments[10].value = C[k]
+end
+
+-- ---- its runs ---------------------------------------------------------------------------------
+
+local function scalars()
+  local out = {}
+  for k, scalar in ipairs(arrays.scalars) do out[k] = scalar[3] end
+  return unpack(out)
+end
+
+-- What the interpreter does; nil if it takes too long.
+local function interpret(case)
+  local data = arrays.new(case.dims, case.edge)
+  local f, given = load_function(case, products), {}
+  for k, name in ipairs(arrays.order) do given[k] = data:for_interpreter(name) end
+  given[#given + 1] = C[1]
+  for _, x in ipairs { scalars() } do given[#given + 1] = x end
+  jit.off(f, true)
+  debug.sethook(function() error("it takes too long", 0) end, "", TOO_LONG)
+  local ok, message = pcall(data.run, data, f, unpack(given))
+  debug.sethook()
+  if not ok and message == "it takes too long" then return nil end
+  data.message = not ok and tostring(message)
+  return data
+end
+
+-- What the evaluator does.
+local function reference(case, f, writes_out, c)
+  local data = arrays.new(case.dims, case.edge)
+  local given = {}
+  for k, name in ipairs(arrays.order) do given[k] = data:for_evaluator(name) end
+  given[#given + 1] = c
+  for _, scalar in ipairs(arrays.scalars) do
+    given[#given + 1] = { dims = 0, type = scalar[2], read = function() return scalar[3] end }
+  end
+  local ok, message = pcall(function()
+    local run, floats = evaluate.new(f, case.dims, given, writes_out)
+    data.floats = floats
+    data:run(run)
+  end)
+  data.message = not ok and tostring(message)
+  return data
+end
+
+-- ---- compared ---------------------------------------------------------------------------------
+
+local function same(x, y)
+  return x == y and (x ~= 0 or 1 / x == 1 / y) or x ~= x and y ~= y
+end
+
+local function same_whole(x, y) return x == y end -- an integer is no -0
+
+-- Calls f for each element and field of what is written.
+local function each(data, f)
+  local size = 1
+  for _, n in ipairs(data.extents) do size = size * n end
+  for _, name in ipairs(arrays.order) do
+    local array = arrays.arrays[name]
+    for field in pairs(array.written and array.at or {}) do
+      local type_ = array.types and array.types[field] or array.type
+      for k = 0, size - 1 do f(name, field, k, type_ == "int" and same_whole or same) end
+    end
+  end
+end
+
+-- The first difference, as a message.
+local function difference(wanted, value, what)
+  local message
+  each(wanted, function(name, field, k, equal)
+    local x, y = value(name, k, field), wanted:value(name, k, field)
+    if not message and not equal(x, y) then
+      message = ("element %d of %s%s is %.17g %s, and %.17g by the evaluator"):format(k, name,
+        field ~= "" and "." .. field or "", x, what, y)
+    end
+  end)
+  return message
+end
+
+-- ---- as a kernel --------------------------------------------------------------------------------
+
+local samples = {} -- a buffer of each kind
+
+local function argument(name, number, dims)
+  local key = name .. dims
+  samples[key] = samples[key] or arrays.buffer(name, dims)
+  local buffer = samples[key]
+  return { what = "array", number = number, name = name, dims = dims, type = buffer.type,
+    extents = buffer.size }
+end
+
+local given_scalars = {}
+for k, scalar in ipairs(arrays.scalars) do
+  given_scalars[k] = celer.scalar(scalar[2], scalar[3], { name = scalar[1] })
+end
+
+local function call_of(case)
+  local call = { items = case.dims, least = {}, most = arrays.extents[case.dims], wide = false,
+    key = "", arguments = {} }
+  for d = 1, case.dims do call.least[d] = 0 end
+  local list = call.arguments
+  for k, name in ipairs(arrays.order) do list[k] = argument(name, k, case.dims) end
+  list[5].edge = { kind = case.edge, value = arrays.OUTSIDE }
+  list[#list + 1] = { what = "number", number = #list + 1, name = "c", value = C[1] }
+  for k, scalar in ipairs(given_scalars) do
+    list[#list + 1] = { what = "array", number = #list + 1, name = arrays.scalars[k][1], dims = 0,
+      type = scalar.type, extents = scalar.size }
+  end
+  return call
+end
+
+local function failure(what, message) return { what = what, message = message } end
+
+-- Looks at what the evaluator has found; gives a failure.
+local function check(case)
+  local interpreted, wanted = case.interpreted, case.wanted
+  if not wanted.floats then
+    if interpreted.message then
+      return failure("differ", "it is a kernel, and the interpreter says " .. interpreted.message)
+    end
+    local message = wanted.message or difference(wanted, function(...)
+      return interpreted:value(...)
+    end, "in the interpreter")
+    if message then return failure("differ", message) end
+  end
+  -- Also what it reads in vain has to lie in the boxes.
+  local variant = variants.translate(case.f, case.call, "f" .. case.number, true)
+  local message = boxes.check(case, variant)
+  return message and failure("leave", message)
+end
+
+--- Runs a function in the interpreter and by the evaluator, and compiles it up to C++: its
+--- variant, or why it is refused. Gives a failure, if there is one.
+---@param case random.case
+---@return {what: "differ"|"leave", message: string}?
+function M.prepare(case)
+  case.f, case.capture = load_function(case, powers)
+  case.interpreted = interpret(case)
+  if not case.interpreted then return nil end
+  case.call = call_of(case)
+  local ok, variant = pcall(variants.translate, case.f, case.call, "f" .. case.number)
+  if not ok then
+    case.refused = tostring(variant)
+    return nil
+  end
+  local writes_out = variant.graph.writes_out
+  case.wanted = reference(case, case.f, writes_out, C[1])
+  local found = check(case)
+  -- With floats an item may take another way, which leads outside.
+  if found or case.wanted.message then return found end
+  case.variant = variant
+  case:change(2)
+  if variants.fits(variant, case.call) then
+    case.changed = reference(case, case.f, writes_out, C[2])
+    if case.changed.message then case.changed = nil end
+  end
+  case:change(1)
+end
+
+-- The access to an argument: derived where it can be.
+local function access(cg, case, number, buffer)
+  local use = case.variant.uses[number]
+  local given = case.call.arguments[number]
+  if given.edge then return cg:read(buffer, edges.mapper(use, given)) end
+  local known, mapper = pcall(mappers.of, case.variant, number)
+  return cg[use.mode](cg, buffer, known and mappers.bind(mapper, case.call) or celer.all)
+end
+
+local function submit(case, kernel, buffers)
+  celer.submit(function(cg)
+    local passed = {}
+    for j, parameter in ipairs(case.variant.order) do
+      passed[j] = parameter.array and access(cg, case, parameter.array, buffers[parameter.array])
+      if parameter.uniform then passed[j] = variants.value(parameter.uniform, case.call) end
+    end
+    cg:parallel_for(case.call.most, kernel, unpack(passed, 1, #case.variant.order))
+  end)
+end
+
+local function element(snapshot, extents, k, field)
+  local index = {}
+  for d = #extents, 1, -1 do
+    index[d] = k % extents[d]
+    k = (k - index[d]) / extents[d]
+  end
+  local x = snapshot(unpack(index))
+  for name in field:gmatch "[^.]+" do x = x[name] end
+  return x
+end
+
+-- Runs a kernel; gives a message if it differs.
+local function run(case, kernel, wanted)
+  local buffers, outputs = {}, {}
+  for k, name in ipairs(arrays.order) do
+    if arrays.arrays[name].written then
+      buffers[k] = arrays.buffer(name, case.dims)
+      outputs[#outputs + 1] = k
+    else
+      buffers[k] = samples[name .. case.dims]
+    end
+  end
+  for k, scalar in ipairs(given_scalars) do buffers[10 + k] = scalar end
+  local ok, message = pcall(submit, case, kernel, buffers)
+  if not ok then return "it is refused: " .. tostring(message) end
+  local list, snapshots = {}, {}
+  for j, k in ipairs(outputs) do list[j] = buffers[k] end
+  for j, snapshot in ipairs { celer.wait(unpack(list)) } do
+    snapshots[arrays.order[outputs[j]]] = snapshot
+  end
+  for _, buffer in ipairs(list) do buffer:free() end
+  return difference(wanted, function(name, k, field)
+    return element(snapshots[name], wanted.extents, k, field)
+  end, "in the kernel")
+end
+
+--- Compiles kernels of functions, all at once, and runs them. Gives failures by function.
+---@param cases random.case[]
+---@param fault random.fault
+---@return table<random.case, {what: string, message: string}>
+function M.compute(cases, fault)
+  local text, failures = {}, {}
+  if #cases == 0 then return failures end
+  for j, case in ipairs(cases) do text[j] = fault.text(case.variant.text) end
+  local kernels = celer.kernel(fault.head .. table.concat(text, "\n"), { options = { cuda = { "-fmad=false" } } })
+  for _, case in ipairs(cases) do
+    local kernel = kernels["f" .. case.number] or kernels
+    local message = run(case, kernel, case.wanted)
+    if not message and case.changed then
+      case:change(2)
+      message = run(case, kernel, case.changed)
+      if message then message = message .. ", with other numbers" end
+    end
+    if message then failures[case] = failure("differ", message) end
+  end
+  return failures
+end
+
+return M

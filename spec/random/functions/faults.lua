@@ -1,0 +1,79 @@
+--- faults.lua -- faults that a compiler could have, planted to show that they are found.
+local linear = require "celer.kernel.from_lua.linear"
+local ranges = require "celer.kernel.from_lua.ranges"
+local unroll = require "celer.kernel.from_lua.unroll"
+
+local M = {}
+
+local function same(text) return text end
+
+-- Changes the counts of loops that are written out.
+local function recount(change)
+  local counts = unroll.counts
+  function unroll.counts(lift, i, pc)
+    local list = counts(lift, i, pc)
+    if list then change(list, lift:get(i.a + 2).k) end
+    return list
+  end
+end
+
+-- Without its first store to each array that has two.
+local function without_stores(text)
+  for name in ("vhor"):gmatch "." do
+    local store = "\n  " .. name .. "%b()[%.%a]* = [^\n]*"
+    if select(2, text:gsub(store, "")) > 1 then text = text:gsub(store, "", 1) end
+  end
+  return text
+end
+
+local function replacing(pattern, by)
+  return function(text) return (text:gsub(pattern, by)) end
+end
+
+---@class random.fault
+---@field text fun(text: string): string  what becomes of a kernel's C++
+---@field plant? function  what is changed in the compiler
+---@field head? string  C++ in front of all kernels
+
+---@type table<string, random.fault>
+local faults = {
+  ["one more"] = { text = replacing("(.*\n  [vh]%b() = )", "%1 1 + ") },
+  ["a turn too many"] = { plant = function()
+    recount(function(list, step) list[#list + 1] = list[#list] + step end)
+  end },
+  ["a turn too few"] = { plant = function()
+    recount(function(list) if #list > 1 then list[#list] = nil end end)
+  end },
+  ["no rounding"] = { text = replacing("%(float%)", "(double)") },
+  ["remainders of C"] = { text = replacing("lua::mod_whole<", "c_mod<"),
+    head = "template <class T> CELER_FN T c_mod(T a, T b) { return a % b; }\n" },
+  ["quotients of C"] = { text = replacing("lua::div_whole<", "c_div<"),
+    head = "template <class T> CELER_FN T c_div(T a, T b) { return a / b; }\n" },
+  ["another wrap"] = { text = replacing("lua::wrap_before<", "lua::wrap_behind<") },
+  ["32 bits"] = { text = replacing("\n  long long x", "\n  int x") },
+  ["no -0"] = { text = replacing("lua::minus<(%w+)>%(", "(%1)(-") },
+  ["a lost store"] = { text = without_stores },
+  ["a thin box"] = { plant = function()
+    local spans = ranges.spans
+    function ranges.spans(...)
+      local list, cause = spans(...)
+      for _, span in ipairs(list or {}) do span.high = linear.shift(span.high, -1) end
+      return list, cause
+    end
+  end },
+}
+
+--- Plants a fault; without a name none.
+---@param name? string
+---@return random.fault
+function M.plant(name)
+  if not name then return { text = same, head = "" } end
+  local fault = faults[name] or error("there is no fault " .. name)
+  if fault.plant then fault.plant() end
+  return { name = name, text = fault.text or same, head = fault.head or "" }
+end
+
+M.names = {}
+for name in require("celer.tables").sorted_pairs(faults) do M.names[#M.names + 1] = name end
+
+return M
