@@ -127,6 +127,9 @@ local numbers = {
   function(self) return self:whole(2) end,
   function(self) return self:beside() end,
   function(self)
+    return ("math.floor((%s - %s) / %s)"):format(self:at "w", self:whole(1), pick { "2", "3", "q" })
+  end,
+  function(self)
     return ("(%s %s %s)"):format(pick { "2", "o[" .. self.items .. "]", "i", "1" },
       pick { "+", "-", "*", "%" }, self:at "w")
   end,
