@@ -1,27 +1,46 @@
--- functions.lua -- random functions of Lua, as kernels and in the interpreter.
+-- functions.lua -- random functions of Lua: as kernels, by a reference evaluator and in the
+-- interpreter.
 --
---   luajit spec/long/functions.lua [SEEDS [FROM]]
+--   luajit spec/long/functions.lua [COUNT [FIRST [PROCESSES [BACKEND]]]]
 --
--- Each seed (40) is 300 functions (spec/random/functions). The last line is `N passed, N failed,
+-- COUNT functions (12000) from number FIRST (100000) on, of spec/random/functions, by so many
+-- processes at a time (1). Those on a GPU say `cuda`. The last line is `N passed, N failed,
 -- N skipped`.
 package.path = "./?.lua;" .. package.path
 local celer = require("spec.support.celer")
 
-local seeds, from = tonumber(arg[1]) or 40, tonumber(arg[2]) or 1000
-local passed, failed = 0, 0
+local count, first = tonumber(arg[1]) or 12000, tonumber(arg[2]) or 100000
+local processes, backend = tonumber(arg[3]) or 1, arg[4] or "cpu"
+local SHARE = 500 -- functions of a process
 
-for seed = from, from + seeds - 1 do
-  local r = celer.run({ "run", "--advice", "off", "spec/random/functions/compare.lua",
-    tostring(seed), "300", "50" }, { timeout = 1200 })
-  local functions = r.stdout:match("(%d+) functions, %d+ refused, 0 differ, 0 leave their boxes\n$")
-  if r.status == 0 and r.stderr == "" and functions then
-    passed = passed + tonumber(functions)
+local command = ("%s run --advice off --no-bind --backend %s spec/random/functions/compare.lua "
+  .. "%%d %%d 125 2>&1"):format(celer.path, backend)
+local started, tight, boxes = os.time(), 0, 0
+local passed, failed, running = 0, 0, {}
+
+-- Waits for the process that was started first.
+local function finish()
+  local one = table.remove(running, 1)
+  local text = one.pipe:read "*a"
+  one.pipe:close()
+  local functions, close, all = text:match("(%d+) functions, %d+ refused, 0 differ, 0 leave their "
+    .. "boxes, (%d+) of (%d+) boxes are tight\n$")
+  if functions then
+    passed, tight, boxes = passed + functions, tight + close, boxes + all
   else
     failed = failed + 1
-    print(("failed: functions of seed %d: %s"):format(seed, r.stderr))
-    print(r.stdout)
+    print(("failed: functions from %d on:\n%s"):format(one.first, text))
   end
   io.flush()
 end
+
+for from = first, first + count - 1, SHARE do
+  if #running == processes then finish() end
+  local share = math.min(SHARE, first + count - from)
+  table.insert(running, { first = from, pipe = io.popen(command:format(from, share)) })
+end
+while #running > 0 do finish() end
+print(("%.1f functions a second; %.1f %% of %d derived boxes are tight"):format(
+  passed / math.max(1, os.time() - started), 100 * tight / math.max(1, boxes), boxes))
 print(("%d passed, %d failed, 0 skipped"):format(passed, failed))
 os.exit(failed > 0 and 1 or 0)

@@ -26,8 +26,10 @@
  * reorders arithmetic. errno and traps are nobody's business in a kernel. For
  * g++ a min or max remains a branch until it knows which of the two it is, so
  * that it finds what a stencil reads beside itself contiguous (see `row` in
- * loop.cuh). Large local arrays touch each page of theirs, so that none of them
- * reaches beyond what lies below the stack (thread.h). */
+ * loop.cuh). It must not divide loops: where items are independent, it takes
+ * two stores of one item to one element for independent, too, and makes the
+ * first one last. Large local arrays touch each page of theirs, so that none of
+ * them reaches beyond what lies below the stack (thread.h). */
 static const char *const flags[] = {
     "-std=c++17",
     "-O3",
@@ -43,8 +45,9 @@ static const char *const flags[] = {
     "-fdiagnostics-color=never",
     "-fmax-errors=8", /* from here on for g++ alone */
     "-fno-ssa-phiopt",
+    "-fno-tree-loop-distribution",
 };
-enum { FLAGS = sizeof flags / sizeof flags[0], GNU_FLAGS = 2, WORDS = 8 };
+enum { FLAGS = sizeof flags / sizeof flags[0], GNU_FLAGS = 3, WORDS = 8 };
 
 /* ---- the compiler */
 

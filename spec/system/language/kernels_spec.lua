@@ -250,6 +250,32 @@ for message, f in celer.sorted_pairs(bad) do
 end
 ]==])
 
+  -- g++ divided the loop over items, and had the first store come last.
+  script.everywhere("keeps the last of two stores to an element", [==[
+local pair = celer.struct("pair", "float x; double y; int n; float2 z;")
+local k = celer.kernel [[
+  kernel void k(item<2> it, in<double, 2> u, out<double, 2> v, out<pair, 2> r, int n, double low) {
+    const int t[] = {2, -1, 0, 5};
+    const int i = it[0], j = it[1];
+    if (celer::philox_at(n, j + i, 1, 2) < 2.0 && i != 0) v(i, j) = u(i - 1, j) * (double)i;
+    r(i, j).z.y = (float)lua::min<double>((double)t[i % 4], low);
+    v(i, j) = 1.0;
+  }
+]]
+local u = celer.buffer("double", { 6, 7 }, { init = function(i, j) return 100 + 7 * i + j end })
+for _ = 1, 6 do
+  local v = celer.buffer("double", { 6, 7 }, { init = 7 })
+  local r = celer.buffer(pair, { 6, 7 }, { init = { x = 1, y = 1, n = 1, z = { x = 1, y = 1 } } })
+  celer.submit(function(cg)
+    cg:parallel_for({ 6, 7 }, k, cg:read(u, celer.all), cg:discard_write(v), cg:write(r), 6, 0.0)
+  end)
+  local s = celer.wait(v)
+  for i = 0, 5 do
+    for j = 0, 6 do same("v", s(i, j), 1) end
+  end
+end
+]==])
+
   script.everywhere("keeps by cg:write what it does not overwrite", [==[
 local n = 20
 local k = celer.kernel [=[
