@@ -103,8 +103,8 @@ static cel_status fail_overlap(const cel_group *group, const cel_access *access,
   shown s = show(group, access, why);
   cel_fail(CEL_E_OVERLAP,
            "task '%s': its %s access to buffer '%s' overlaps: chunks %s and %s "
-           "both write element %s; map every chunk to elements of its own, or "
-           "permit only splits that keep them apart",
+           "both write element %s; map every chunk to elements of its own, "
+           "permit only splits that keep them apart, or reduce into it",
            cel__name_of(group->name), cel_mode_name(access->mode),
            cel__name_of(access->buffer->name), s.a, s.b, s.point);
   return cel_fail_at(group->location.file, group->location.line);

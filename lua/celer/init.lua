@@ -13,6 +13,7 @@ local names = {
   ceil = { "mapper.builtin", "ceil" },
   min = { "mapper.builtin", "min" },
   max = { "mapper.builtin", "max" },
+  clamp = { "mapper.builtin", "clamp" },
   one_to_one = { "mapper.builtin", "one_to_one" },
   all = { "mapper.builtin", "all" },
   fixed = { "mapper.builtin", "fixed" },

@@ -204,6 +204,13 @@ function M.min(a, b, ...)
   return M.min(r, ...)
 end
 
+--- x, or the bound beyond which it lies; of a NaN `low`.
+---@param x number
+---@param low number
+---@param high number
+---@return number
+function M.clamp(x, low, high) return M.min(M.max(x, low), high) end
+
 --- The largest of its arguments.
 ---@param a number
 ---@param b number

@@ -26,6 +26,7 @@ local M = {
   ceil = symbol.ceil,
   min = symbol.min,
   max = symbol.max,
+  clamp = symbol.clamp,
 }
 
 -- Raises where the mapper was called in the place of being given, or was given to

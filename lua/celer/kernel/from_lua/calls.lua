@@ -1,5 +1,7 @@
 --- calls.lua -- what a kernel may call: math, bit, helpers, methods of its parameters.
 local bit = require "bit"
+local elements = require "celer.kernel.from_lua.elements"
+local symbol = require "celer.symbol"
 local util = require "jit.util"
 local words = require "celer.words"
 
@@ -32,6 +34,7 @@ add(bit, "bit.", "lshift rshift arshift", "bits", 2)
 add(bit, "bit.", "bnot tobit", "bits", 1)
 known[require("celer.run.philox").uniform] = { op = "philox", least = 2, most = 4,
   name = "philox", path = "celer.philox" }
+known[symbol.clamp] = { op = "clamp", least = 3, most = 3, path = "celer.clamp" }
 
 local library_names = {}
 for prefix, library in pairs { ["math."] = math, ["bit."] = bit } do
@@ -65,6 +68,10 @@ local function call_known(lift, what, args)
   if not what.fold then
     local list = {}
     for k, arg in ipairs(args) do list[k] = lift:value(arg) end
+    if what.op == "clamp" then
+      local above = graph:add("max", { args = { first, list[2] } })
+      return { graph:add("min", { args = { above, list[3] } }) }
+    end
     return { graph:add(what.op, { name = what.name, args = list }) }
   end
   if what.op == "bits" then first = graph:add("bits", { name = "tobit", args = { first } }) end
@@ -95,6 +102,37 @@ local function reduce(lift, method, args)
   return {}
 end
 
+-- Atomic operations, what C++ calls them, and how many values they take.
+local atomics = {
+  atomic_add = { "Add", 1 }, atomic_min = { "Min", 1 }, atomic_max = { "Max", 1 },
+  atomic_band = { "And", 1 }, atomic_bor = { "Or", 1 }, atomic_bxor = { "Xor", 1 },
+  atomic_exchange = { "Exch", 1 }, atomic_compare_exchange = { "CAS", 2 },
+}
+
+--- Whether an element that is a number has such a method.
+function M.is_atomic(name) return atomics[name] ~= nil end
+
+local function atomic(lift, method, args)
+  local array, name, operation = method.array, method.name, atomics[method.name]
+  if #method.index ~= array.dims then
+    lift.fail("'%s' has %s: write %s%s:%s(x)", array.name, words.count(array.dims, "dimension"),
+      array.name, ("[i]"):rep(array.dims), name)
+  elseif #args ~= operation[2] + 1 then
+    lift.fail("%s:%s takes %s, got %d", array.name, name, words.count(operation[2], "value"),
+      #args - 1)
+  end
+  local element = elements.find(array.type, method.field)
+  if element.size ~= 4 and element.size ~= 8 or element.kind ~= "int" and name ~= "atomic_add" then
+    lift.fail("%s:%s: '%s' has elements of %s, and %s", array.name, name, array.name,
+      element.spelling, name == "atomic_add" and "numbers of 4 or 8 bytes are added to"
+        or "this takes whole numbers of 4 or 8 bytes")
+  end
+  local values = {}
+  for k = 2, #args do values[k - 1] = lift:value(args[k]) end
+  return { lift.graph:add("atomic", { array = array, index = method.index, field = method.field,
+    name = operation[1], args = values, effect = true }) }
+end
+
 local function extent(lift, method, args)
   local dim = args[2]
   if #args ~= 2 or dim.op ~= "number" then
@@ -108,6 +146,8 @@ local function call_method(lift, method, args)
     lift.fail("call it with a colon: %s:%s(...)", method.array.name, method.name)
   elseif method.array.what == "reduction" then
     return reduce(lift, method, args)
+  elseif atomics[method.name] then
+    return atomic(lift, method, args)
   elseif method.name == "extent" then
     return extent(lift, method, args)
   end

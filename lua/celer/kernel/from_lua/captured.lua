@@ -5,6 +5,7 @@
 --- at before each use.
 local bit = require "bit"
 local philox = require "celer.run.philox"
+local symbol = require "celer.symbol"
 local words = require "celer.words"
 
 local M = {}
@@ -149,14 +150,14 @@ local function look_up(self, node, key)
 end
 
 local stands_for = { floor = math.floor, ceil = math.ceil, min = math.min, max = math.max,
-  philox = philox.uniform }
+  clamp = symbol.clamp, philox = philox.uniform }
 
 local function member_of_celer(self, key)
   if stands_for[key] then
     return self.graph:make("function", { value = stands_for[key], path = "celer." .. key })
   end
-  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, floor, ceil and "
-    .. "philox, and what is in math and bit%s", tostring(key), (key == "random" or key == "seed")
+  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, clamp, floor, "
+    .. "ceil and philox, and what is in math and bit%s", tostring(key), (key == "random" or key == "seed")
     and "; for random numbers write celer.philox(seed, i, step)" or "")
 end
 

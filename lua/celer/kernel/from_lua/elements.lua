@@ -9,6 +9,7 @@ local M = {}
 ---@field low? number  of whole numbers: the least and the largest
 ---@field high? number
 ---@field spelling string  in C++
+---@field size? integer  of a number, in bytes
 ---@field fields? table<string, celer.lua_element>
 
 local real = { [4] = "float", [8] = "double" }
@@ -31,12 +32,12 @@ function convert(ctype)
   if ctype.fields then
     return { kind = "struct", spelling = "struct", fields = all_fields(ctype, {}) }
   elseif ctype.class == "f" then
-    return { kind = real[ctype.size], spelling = real[ctype.size] }
+    return { kind = real[ctype.size], spelling = real[ctype.size], size = ctype.size }
   elseif ctype.class == "b" then
     return { kind = "bool", spelling = "bool" }
   elseif ctype.class and not (ctype.class == "u" and ctype.size == 8) then
     local low, high = types.limits(ctype.class, ctype.size)
-    return { kind = "int", low = low, high = high - 1,
+    return { kind = "int", low = low, high = high - 1, size = ctype.size,
       spelling = types.number(ctype.class, ctype.size).name }
   end
   return { kind = "other", spelling = "?" }

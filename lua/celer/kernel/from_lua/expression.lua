@@ -190,6 +190,10 @@ for _, op in ipairs { "min", "max" } do
       return ("lua::%s<%s>(%s, %s)"):format(op, type_, self:as(a, type_), self:as(b, type_))
     end
     if node.chooses then return self:as(node.chooses, type_) end
+    if a.kind ~= "int" or b.kind ~= "int" then
+      local of = common(a, b)
+      return ("(%s)lua::%s<%s>(%s, %s)"):format(type_, op, of, self:as(a, of), self:as(b, of))
+    end
     local in_type = wide(a, b) -- celer's own: it knows them by their bounds
     return ("%s%s(%s, %s)"):format(in_type == type_ and "" or "(" .. type_ .. ")", op,
       self:as(a, in_type), self:as(b, in_type))
@@ -323,8 +327,7 @@ local function check_stored(self, node, element, value)
 end
 
 -- A value as an element has it. A fraction that was rounded is brought to its range first.
-local function stored(self, node)
-  local value = node.args[1]
+local function stored(self, node, value)
   local element = elements.find(node.array.type, node.field or "")
   check_stored(self, node, element, value)
   if element.kind == "struct" then return self:node(value) end
@@ -333,10 +336,29 @@ local function stored(self, node)
   return ("(%s)%s"):format(element.spelling, self:as(value, "long long"))
 end
 
+-- What CUDA takes for whole numbers of 8 bytes.
+local function atomic_type(node, element)
+  if element.kind ~= "int" or element.size == 4 then return element.spelling end
+  return (node.name == "Min" or node.name == "Max") and "long long" or "unsigned long long"
+end
+
+function write.atomic(self, node)
+  local element = elements.find(node.array.type, node.field)
+  local type_ = atomic_type(node, element)
+  local function cast(to) return type_ ~= element.spelling and ("(%s)"):format(to) or "" end
+  local list = { ("%s&%s(%s)%s"):format(cast(type_ .. " *"), self.arrays[node.array.number],
+    self:coordinates(node), node.field ~= "" and "." .. node.field or "") }
+  for _, value in ipairs(node.args) do
+    list[#list + 1] = cast(type_) .. stored(self, node, value)
+  end
+  return ("%satomic%s(%s)"):format(cast(element.spelling), node.name, table.concat(list, ", "))
+end
+
 --- The statement of a node that has an effect.
 ---@param node celer.node
 ---@return string
 function Writer:statement(node)
+  if node.op == "atomic" then return self:write(node) .. ";" end
   if node.op == "set" then
     return ("%s = %s;"):format(write.get(self, node, node.args), self:as(node.args[2],
       type_of(node.table)))
@@ -344,10 +366,10 @@ function Writer:statement(node)
   local array, at = self.arrays[node.array.number], self:coordinates(node)
   if node.op == "reduce" then
     return ("%s%s.combine(%s);"):format(array, #node.index > 0 and "(" .. at .. ")" or "",
-      stored(self, node))
+      stored(self, node, node.args[1]))
   end
   return ("%s(%s)%s = %s;"):format(array, at, node.field ~= "" and "." .. node.field or "",
-    stored(self, node))
+    stored(self, node, node.args[1]))
 end
 
 return M

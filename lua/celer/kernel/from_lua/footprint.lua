@@ -17,6 +17,8 @@ local MOST_BOXES = 27
 ---@field mode "read"|"write"|"discard_write"|"read_write"
 ---@field loads celer.node[]
 ---@field stores celer.node[]
+---@field atomic boolean  it is changed by atomic operations, which are among its stores
+---@field together? boolean  these may be at one element for items of any chunk
 ---@field reads boolean  what was there before
 ---@field boxes? celer.span[][]  a span for each dimension
 ---@field unknown? {node: celer.node, dim: integer, cause: celer.node}  why there are none
@@ -295,13 +297,15 @@ end
 local function uses_of(graph)
   local list, by_number = {}, {}
   graph:each(function(node)
-    if node.op ~= "load" and node.op ~= "store" then return end
+    if node.op ~= "load" and node.op ~= "store" and node.op ~= "atomic" then return end
     local number = node.array.number
     if not by_number[number] then
-      by_number[number] = { array = node.array, loads = {}, stores = {} }
+      by_number[number] = { array = node.array, loads = {}, stores = {}, atomic = false }
       list[#list + 1] = by_number[number]
     end
-    table.insert(node.op == "load" and by_number[number].loads or by_number[number].stores, node)
+    local use = by_number[number]
+    use.atomic = use.atomic or node.op == "atomic"
+    table.insert(node.op == "load" and use.loads or use.stores, node)
   end)
   return list, by_number
 end
@@ -333,7 +337,37 @@ local function touched(use)
   return out
 end
 
+-- Atomic operations of all items may be at one element, but nothing else.
+local function plain_beside(use)
+  local list = touched(use)
+  for _, node in ipairs(list) do
+    if node.op ~= "atomic" then
+      return { node = node, message = ("'%s' is %s here, and changed by atomic operations of other "
+        .. "items: %s"):format(use.array.name, node.op == "load" and "read" or "written",
+        node.op == "load" and "take what they return, or read it in the next kernel"
+          or "write by them, too, as by atomic_exchange") }
+    end
+  end
+end
+
+-- Whether chunks, which are cut along the first dimension, may meet at an element.
+local function may_meet(graph, self, stores)
+  local places = {}
+  for k, store in ipairs(stores) do
+    places[k] = {}
+    note_indices(graph, self, store, places[k])
+    if not places[k][0] or places[k][0] ~= places[1][0] then return true end
+  end
+  return false
+end
+
 local function look_at(graph, self, items, use)
+  if use.atomic then
+    use.mode, use.reads, use.fault = "read_write", true, plain_beside(use)
+    use.together = may_meet(graph, self, use.stores)
+    use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, true)
+    return
+  end
   if #use.stores == 0 then
     use.mode, use.reads = "read", true
     use.boxes, use.unknown = boxes_of(self, use.loads, NEAR)

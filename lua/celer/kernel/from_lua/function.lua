@@ -17,6 +17,7 @@ local fail = place.fail
 local M = {}
 
 local MOST = 16 -- variants that are kept for one choice of kinds
+local WHOLE = 2 ^ 40 -- a granularity beyond all ranges
 
 -- Also: f, its options, parameters (names), variants by the key of a call, and the last one.
 ---@class celer.lua_kernel  a kernel written in Lua
@@ -235,6 +236,15 @@ local function access_for(cg, call, variant, given, space)
   return cg[use.mode](cg, value, map)
 end
 
+-- A task whose chunks may meet in an atomic operation is not cut: one device has all of it.
+local function keep_together(cg, variant)
+  local own = cg.more and cg.more.own
+  if own and (own.granularity or own.place) then return end
+  for _, use in pairs(variant.uses) do
+    if use.together then return cg:hint { granularity = WHOLE } end
+  end
+end
+
 ---@class celer.lua_arrangement  what a submission comes to
 ---@field call celer.lua_call
 ---@field variant celer.lua_variant
@@ -257,6 +267,7 @@ function M.arrange(cg, range, self, ...)
   local variant = variant_for(self, call)
   self.last = variant
   check_aliases(self, call, variant)
+  keep_together(cg, variant)
   local passed = {}
   for k, parameter in ipairs(variant.order) do
     if parameter.uniform then

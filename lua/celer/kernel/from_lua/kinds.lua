@@ -10,6 +10,7 @@
 --- an int cannot be, is an int only where nobody can tell it from 0.
 local elements = require "celer.kernel.from_lua.elements"
 local trips = require "celer.kernel.from_lua.trips"
+local is_whole = require("celer.kernel.from_lua.whole").is_whole
 
 local M = {}
 
@@ -147,8 +148,28 @@ step.abs = whole_if(function(_, a)
   return may_be_zero(a) and 0 or min(abs(a.low), abs(a.high)), max(abs(a.low), abs(a.high))
 end)
 
-step.min = whole_if(function(_, a, b) return min(a.low, b.low), min(a.high, b.high) end)
-step.max = whole_if(function(_, a, b) return max(a.low, b.low), max(a.high, b.high) end)
+-- What a number lies between that is no int: of a NaN nothing is true.
+local function bounds(node)
+  if node.kind == "int" then return node.low, node.high, true end
+  return node.least or -math.huge, node.most or math.huge, node.is_number
+end
+
+-- Of a NaN the second operand. What is whole and was brought between two ints is one, too.
+local function choice(choose)
+  return function(node)
+    local kind, a, b = joined(node), node.args[1], node.args[2]
+    local low, high, _ = bounds(a)
+    local low2, high2, is_number = bounds(b)
+    node.least, node.most, node.is_number = choose(low, low2), choose(high, high2), is_number
+    if kind == "int" then return set_whole(node, node.least, node.most) end
+    local is_int = rank[kind] and (not node.kind or node.kind == "int") and is_number
+      and not node.shows_zero and is_whole(a) and is_whole(b)
+      and node.least >= -EXACT and node.most <= EXACT
+    if is_int then return set(node, "int", node.least, node.most) end
+    set(node, join(node.kind ~= "int" and node.kind or nil, kind))
+  end
+end
+step.min, step.max = choice(min), choice(max)
 
 step.mod = whole_if(function(_, a, b)
   if a.low < -EXACT or a.high > EXACT then return nil end
@@ -208,6 +229,7 @@ function step.lookup(node)
 end
 
 step.store, step.reduce = element_of, element_of
+step.atomic = step.load -- what was there before
 
 -- All elements of a table that the kernel makes are of one kind.
 function step.set(node, context)
@@ -279,7 +301,7 @@ end
 
 local counts = {}
 for op in ([[add sub mul div mod pow neg abs min max floor ceil call bits philox lt le in_loop
-    lookup get]])
+    lookup get atomic]])
   :gmatch "%S+" do counts[op] = true end
 
 local phrases = { ["nil"] = "what may be nil", bool = "a boolean", struct = "a struct",
@@ -302,7 +324,7 @@ local hides_zero = { lt = true, le = true, eq = true, in_loop = true, bits = tru
   abs = true, lookup = true, get = true, mod = true }
 
 local function shows(node)
-  if node.op == "store" or node.op == "reduce" then
+  if node.op == "store" or node.op == "reduce" or node.op == "atomic" then
     local element = elements.find(node.array.type, node.field or "")
     return not element or element.kind ~= "int"
   end

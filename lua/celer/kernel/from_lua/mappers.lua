@@ -10,6 +10,7 @@ end
 
 local causes = {
   load = "is computed from an element of a buffer",
+  atomic = "is what an atomic operation returns",
   phi = "is changed by a loop whose turns are not counted",
   uniform = "is computed from a number that is not whole",
   lookup = "is computed from a list of fractions",
@@ -21,8 +22,9 @@ local function refuse(use)
   local cause = unknown.cause
   local what = causes[cause.op] or "is no sum of coordinates, counters and captured numbers, or "
     .. "one that no bounds are known of"
-  fail(unknown.node, "which part of '%s' a chunk touches cannot be derived: index %d %s%s. Give it "
-    .. "where the kernel is submitted: celer.access(buffer, mapper) in the place of the buffer, as "
+  fail(unknown.node, "which part of '%s' a chunk touches cannot be derived: index %d %s%s. Keep it "
+    .. "between bounds, as by celer.clamp(x, 0, n - 1), or give the part where the kernel is "
+    .. "submitted: celer.access(buffer, mapper) in the place of the buffer, as "
     .. "in celer.access(buffer, celer.all)", use.array.name, unknown.dim, what,
     cause.line ~= unknown.node.line and (" (line %d)"):format(cause.line) or "")
 end

@@ -80,6 +80,13 @@ local function index_element(self, node, key)
   return self:load(node, field)
 end
 
+-- h[i]:atomic_add(x), and what else an element that is a number has.
+local function index_number(self, node, key)
+  if key.op ~= "string" or not calls.is_atomic(key.k) then return nil end
+  return self.graph:make("method", { array = node.array, index = node.index, field = node.field,
+    name = key.k, of = node })
+end
+
 -- Raises for an index, also one to be assigned to, of what has none.
 local function refuse_index(self, node, key)
   if node.op == "load" then
@@ -105,6 +112,8 @@ local function index(self, node, key)
     end
     return self:extent(node.array, key.k)
   end
+  local method = node.op == "load" and index_number(self, node, key)
+  if method then return method end
   refuse_index(self, node, key)
 end
 

@@ -56,17 +56,40 @@ function by_op.loop(self, node)
   return last, first_high
 end
 
-local function choice(what)
-  return function(self, node, block)
-    local low, high = range_of(self, node.args[1], block)
-    if not low then return nil, high end
-    local low2, high2 = range_of(self, node.args[2], block)
-    if not low2 then return nil, high2 end
-    return linear.choose(self.context, what, low, low2),
-      linear.choose(self.context, what, high, high2)
+local LARGE = 2 ^ 53
+
+local choose
+
+-- What bounds an operand of min or max: nil where nothing does, and then why.
+local function operand(self, node, block)
+  if node.kind ~= "int" and (node.op == "min" or node.op == "max") then
+    return choose(self, node, block)
   end
+  local low, high = range_of(self, node, block)
+  if low then return low, high end
+  if node.kind == "int" and node.low >= -LARGE and node.high <= LARGE then
+    return constant(node.low), constant(node.high)
+  end
+  return nil, nil, high
 end
-by_op.min, by_op.max = choice "min", choice "max"
+
+-- One of the two bounds is enough to be below the smaller, or above the larger.
+function choose(self, node, block)
+  local a, b, cause = operand(self, node.args[1], block)
+  local c, d, other = operand(self, node.args[2], block)
+  local function either(x, y, one_will_do)
+    if x and y then return linear.choose(self.context, node.op, x, y) end
+    return one_will_do and (x or y) or nil
+  end
+  return either(a, c, node.op == "max"), either(b, d, node.op == "min"), cause or other
+end
+
+local function choice(self, node, block)
+  local low, high, cause = choose(self, node, block)
+  if low and high then return low, high end
+  return nil, cause
+end
+by_op.min, by_op.max = choice, choice
 
 function by_op.floor(self, node, block)
   local by = node.divides and M.uniform(self, node.args[1].args[2])

@@ -87,7 +87,7 @@ local function inlining(graph)
     known[node] = ok and true or false
     return known[node]
   end
-  return is_inline
+  return is_inline, count
 end
 
 ---@class celer.cpp_body
@@ -176,11 +176,11 @@ local function end_block(self, block, after)
   if text ~= "" then put(self, "  else { %s }", text) end
 end
 
-local function write_block(self, block, after, is_inline)
+local function write_block(self, block, after, is_inline, count)
   for _, phi in ipairs(block.phis) do declare(self, phi) end
   if #block.preds > 0 then put(self, "B%d:;", block.id) end
   for _, node in ipairs(block.nodes) do
-    if node.effect then
+    if node.effect and not count[node] then
       put(self, "  %s", self.writer:statement(node))
     elseif not is_inline(node) then
       declare(self, node)
@@ -252,12 +252,12 @@ end
 ---@return string
 function M.write(graph, spec, fail)
   take_as_doubles(graph)
-  local is_inline = inlining(graph)
+  local is_inline, count = inlining(graph)
   local self = { lines = {}, declared = {}, fail = fail,
     writer = expression.new { names = spec.names, arrays = spec.arrays, lists = spec.lists,
       is_inline = is_inline, fail = fail } }
   for k, block in ipairs(graph.blocks) do
-    write_block(self, block, graph.blocks[k + 1], is_inline)
+    write_block(self, block, graph.blocks[k + 1], is_inline, count)
   end
   local head = declarations(self, spec)
   return ("kernel void %s(%s) {\n%s\n%s\n}\n"):format(spec.name, table.concat(spec.params, ", "),

@@ -141,8 +141,8 @@ local function mode_of(use, argument)
   elseif #use.stores == 0 and given ~= "read" then
     fail(node, "'%s' is only read, and was given by cg:%s: give cg:read", argument.name, given)
   elseif use.reads and given == "discard_write" then
-    fail(use.loads[1], "'%s' is read here, and was given by cg:discard_write: give cg:read_write",
-      argument.name)
+    fail(use.loads[1] or node, "'%s' is read here, and was given by cg:discard_write: give "
+      .. "cg:read_write", argument.name)
   end
   return given
 end

@@ -41,6 +41,12 @@ function look.store(node)
 end
 look.reduce = look.store
 
+function look.atomic(node)
+  look.touch(node)
+  local element = elements.find(node.array.type, node.field)
+  for _, value in ipairs(element.kind == "int" and node.args or {}) do want(value) end
+end
+
 function look.lookup(node) want(node.args[1]) end
 look.get, look.set = look.lookup, look.lookup
 look.bits = function(node)

@@ -255,6 +255,26 @@ describe("a footprint", function()
     end, { 1, "float2" }))
   end)
 
+  it("of what was computed from elements is what it was clamped to", function()
+    local function rule(f, ...)
+      local of, variant = derive(f, { n }, ...)
+      local mode = of(1)
+      return mode, mappers.of(variant, 1).text, variant.uses[1].together or false
+    end
+    local function holds(wanted, f, ...)
+      assert.same(wanted, { rule(f, ...) })
+    end
+    holds({ "read_write", "celer.box({ 0 }, { 9 })", true }, function(i, h, v)
+      h[min(max(floor(v[i]), 0), 8)]:atomic_add(1)
+    end, { 1, "int" }, { 1 })
+    holds({ "read_write", "celer.box({ chunk.min[0] }, { chunk.max[0] })", false },
+      function(i, h) h[i]:atomic_add(1) end, { 1, "int" })
+    holds({ "read", "celer.box({ 2 }, { 6 })", false },
+      function(i, u, w, v) v[i] = u[max(min(w[i], 5), 2)] end, { 1 }, { 1, "int" }, { 1 })
+    holds({ "read", "celer.box({ celer.min(4, chunk.min[0]) }, { 5 })", false },
+      function(i, u, w, v) v[i] = u[min(max(w[i], i), 4)] end, { 1 }, { 1, "int" }, { 1 })
+  end)
+
   it("says where items would collide, and what cannot be derived", function()
     local function fault(words, f, ...)
       local of = derive(f, { n }, ...)
