@@ -236,8 +236,11 @@ end
 --- Has the work skipped where the flag is 0 when the work's turn comes. What it would have
 --- written stays as it was then.
 ---@param flag celer.buffer  a bool or an integer without dimensions
-function Group:when(flag)
+function Group:when(flag, ...)
   open(self, "cg:when")
+  if select("#", ...) > 0 then
+    fail "cg:when takes the flag alone: call cg:parallel_for or cg:host_task after it"
+  end
   when.check(flag, "cg:when")
   local more = more_of(self)
   if more.when then fail "cg:when: this command group has a flag already" end

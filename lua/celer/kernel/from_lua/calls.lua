@@ -114,7 +114,7 @@ function M.is_atomic(name) return atomics[name] ~= nil end
 
 local function atomic(lift, method, args)
   local array, name, operation = method.array, method.name, atomics[method.name]
-  if #method.index ~= array.dims then
+  if #method.index < array.dims then
     lift.fail("'%s' has %s: write %s%s:%s(x)", array.name, words.count(array.dims, "dimension"),
       array.name, ("[i]"):rep(array.dims), name)
   elseif #args ~= operation[2] + 1 then

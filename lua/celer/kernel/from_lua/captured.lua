@@ -156,8 +156,8 @@ local function member_of_celer(self, key)
   if stands_for[key] then
     return self.graph:make("function", { value = stands_for[key], path = "celer." .. key })
   end
-  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, clamp, floor, "
-    .. "ceil and philox, and what is in math and bit%s", tostring(key), (key == "random" or key == "seed")
+  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, clamp, floor, ceil and "
+    .. "philox, and what is in math and bit%s", tostring(key), (key == "random" or key == "seed")
     and "; for random numbers write celer.philox(seed, i, step)" or "")
 end
 

@@ -54,7 +54,8 @@ function M.reach(self, use)
   for d = 1, use.array.dims do out[d] = 0 end
   for _, load in ipairs(use.loads) do
     local axes = 0
-    for d, index in ipairs(load.index) do
+    for d = 1, use.array.dims do
+      local index = load.index[d]
       local r = distance(self, index, d - 1, load.block)
       if not r then
         out.unknown = out.unknown or { node = load, dim = d - 1 }
@@ -75,8 +76,8 @@ end
 local function check_reach(use, edge)
   for _, load in ipairs(use.loads) do
     local apart
-    for d, index in ipairs(load.index) do
-      local c = offset(index, d - 1)
+    for d = 1, use.array.dims do
+      local c = offset(load.index[d], d - 1)
       if c and math.abs(c) > edge.reach[d] then
         fail(load, "index %d of '%s' leads %d from its item, and celer.%s says %d", d - 1,
           use.array.name, math.abs(c), edge.kind, edge.reach[d])

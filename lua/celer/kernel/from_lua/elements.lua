@@ -5,12 +5,14 @@ local types = require "celer.data.types"
 local M = {}
 
 ---@class celer.lua_element  an element, or a field of one
----@field kind "int"|"float"|"double"|"bool"|"struct"|"other"
+---@field kind "int"|"float"|"double"|"bool"|"struct"|"array"|"other"
 ---@field low? number  of whole numbers: the least and the largest
 ---@field high? number
 ---@field spelling string  in C++
 ---@field size? integer  of a number, in bytes
 ---@field fields? table<string, celer.lua_element>
+---@field of? celer.lua_element  what an array consists of
+---@field count? integer  and how many
 
 local real = { [4] = "float", [8] = "double" }
 
@@ -31,6 +33,8 @@ end
 function convert(ctype)
   if ctype.fields then
     return { kind = "struct", spelling = "struct", fields = all_fields(ctype, {}) }
+  elseif ctype.plain then
+    return { kind = "array", spelling = "array", of = convert(ctype.of), count = ctype.count }
   elseif ctype.class == "f" then
     return { kind = real[ctype.size], spelling = real[ctype.size], size = ctype.size }
   elseif ctype.class == "b" then
@@ -45,8 +49,8 @@ end
 
 local known = setmetatable({}, { __mode = "k" })
 
---- What an element of a type is, or its field: "", "x" or "position.x"; nil where there is
---- no such field.
+--- What an element of a type is, or its field: "", "x", "position.x", or "q[]" for what the
+--- array q consists of; nil where there is no such field.
 ---@param type_ celer.type
 ---@param path string
 ---@return celer.lua_element?
@@ -57,8 +61,8 @@ function M.find(type_, path)
     found.spelling = type_.name
     known[type_] = found
   end
-  for name in path:gmatch "[^.]+" do
-    found = found.fields and found.fields[name]
+  for name in path:gsub("%[", ".["):gmatch "[^.]+" do
+    if name == "[]" then found = found.of else found = found.fields and found.fields[name] end
     if not found then return nil end
   end
   return found

@@ -96,7 +96,8 @@ end
 --- Coordinates of an element, between parentheses.
 function Writer:coordinates(node)
   local out = {}
-  for k, at in ipairs(node.index) do
+  for k = 1, node.array.dims do
+    local at = node.index[k]
     if not whole.is_whole(at) then
       self.fail(node, "index %d of '%s' may be a fraction: write math.floor(x)", k - 1,
         node.array.name)
@@ -104,6 +105,22 @@ function Writer:coordinates(node)
     out[k] = self:as(at, at.kind == "int" and type_of(at) or "long long")
   end
   return table.concat(out, ", ")
+end
+
+--- What follows the coordinates: .x, or .q[3]; nothing for all of the element.
+function Writer:field(node)
+  local at = node.array.dims
+  local text = node.field:gsub("()%[%]", function(place)
+    at = at + 1
+    local index, path = node.index[at], node.field:sub(1, place - 1)
+    local count = elements.find(node.array.type, path).count
+    if index.kind ~= "int" or index.low < 0 or index.high >= count then
+      self.fail(node, "'%s' of a %s has [0] to [%d], and this index may be another one: keep it "
+        .. "between them by celer.clamp, or by %%", path, node.array.type.name, count - 1)
+    end
+    return ("[%s]"):format(self:as(index, type_of(index)))
+  end)
+  return text ~= "" and "." .. text or ""
 end
 
 --- A condition: everything is true but false and nil.
@@ -276,7 +293,7 @@ end
 
 function write.load(self, node)
   return ("%s(%s)%s"):format(self.arrays[node.array.number], self:coordinates(node),
-    node.field ~= "" and "." .. node.field or "")
+    self:field(node))
 end
 
 function write.lookup(self, node, args)
@@ -310,7 +327,10 @@ function M.element_name(array, k) return ("a%d_%d"):format(array.id, k - array.f
 -- ---- statements ----------------------------------------------------------------------------
 
 local function check_stored(self, node, element, value)
-  if value.kind == "nil" or value.kind == "mixed" or value.kind == "const" then
+  if value.kind == "array" or element.kind == "array" then
+    self.fail(node, "'%s' is given all of an array: assign to its elements, one by one",
+      node.array.name)
+  elseif value.kind == "nil" or value.kind == "mixed" or value.kind == "const" then
     self.fail(node, "'%s' cannot be given what may be nil, or a number or else a boolean",
       node.array.name)
   elseif (value.kind == "bool") ~= (element.kind == "bool") then
@@ -347,7 +367,7 @@ function write.atomic(self, node)
   local type_ = atomic_type(node, element)
   local function cast(to) return type_ ~= element.spelling and ("(%s)"):format(to) or "" end
   local list = { ("%s&%s(%s)%s"):format(cast(type_ .. " *"), self.arrays[node.array.number],
-    self:coordinates(node), node.field ~= "" and "." .. node.field or "") }
+    self:coordinates(node), self:field(node)) }
   for _, value in ipairs(node.args) do
     list[#list + 1] = cast(type_) .. stored(self, node, value)
   end
@@ -368,7 +388,7 @@ function Writer:statement(node)
     return ("%s%s.combine(%s);"):format(array, #node.index > 0 and "(" .. at .. ")" or "",
       stored(self, node, node.args[1]))
   end
-  return ("%s(%s)%s = %s;"):format(array, at, node.field ~= "" and "." .. node.field or "",
+  return ("%s(%s)%s = %s;"):format(array, at, self:field(node),
     stored(self, node, node.args[1]))
 end
 

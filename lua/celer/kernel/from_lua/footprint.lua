@@ -156,10 +156,11 @@ local function boxes_of(self, nodes, near, written)
   local out = {}
   for _, node in ipairs(nodes) do
     local spans = {}
-    for d, at in ipairs(node.index) do
-      local cause
-      spans[d], cause = ranges.spans(self, at, node.block)
-      if not spans[d] then return nil, { node = node, dim = d - 1, cause = cause } end
+    for d = 1, node.array.dims do
+      local at = node.index[d]
+      local list, cause = ranges.spans(self, at, node.block)
+      if not list then return nil, { node = node, dim = d - 1, cause = cause } end
+      spans[d] = list
       if written then widen(spans[d], at, d - 1) end
     end
     product(out, spans, {}, 1, node)
@@ -180,7 +181,8 @@ end
 -- gives whether the store covers its box: no gaps, and no other index.
 local function note_indices(graph, self, store, at)
   local exact, counters = true, {}
-  for d, index in ipairs(store.index) do
+  for d = 1, store.array.dims do
+    local index = store.index[d]
     local form = affine.of(index)
     local coordinate, counter, others = parts_of(form)
     if coordinate and not counter and others == 0 then
@@ -216,31 +218,45 @@ local function collision(items, stores, places)
   end
 end
 
--- All numbers that a struct consists of, by their paths.
-local function leaves_of(element, prefix, out)
-  for name, field in sorted_pairs(element.fields) do
-    if field.fields then
-      leaves_of(field, prefix .. name .. ".", out)
-    else
-      out[#out + 1] = prefix .. name
-    end
+local MOST_LEAVES = 256
+
+-- All numbers that an element consists of, by their paths: "x", "q[3]".
+local function leaves_of(element, path, out)
+  for name, field in sorted_pairs(element.fields or {}) do
+    leaves_of(field, path == "" and name or path .. "." .. name, out)
   end
+  for k = 0, math.min(element.count or 0, MOST_LEAVES) - 1 do
+    leaves_of(element.of, ("%s[%d]"):format(path, k), out)
+  end
+  if not (element.fields or element.count) then out[#out + 1] = path end
   return out
+end
+
+-- The path of what is stored, as that of a leaf; of what a counter decides none.
+local function leaf_of(store)
+  local at = store.array.dims
+  return (store.field:gsub("%[%]", function()
+    at = at + 1
+    local index = store.index[at]
+    return ("[%s]"):format(index.low == index.high and index.low or "?")
+  end))
 end
 
 -- Whether each item stores an element at one place: all of it, or each of its fields.
 local function is_filled(graph, array, blocks)
   if blocks[""] then return paths.certain(graph, blocks[""]) end
-  for _, path in ipairs(leaves_of(elements.find(array.type, ""), "", {})) do
+  local leaves = leaves_of(elements.find(array.type, ""), "", {})
+  if #leaves >= MOST_LEAVES then return false end
+  for _, path in ipairs(leaves) do
     if not blocks[path] or not paths.certain(graph, blocks[path]) then return false end
   end
   return true
 end
 
--- The indices of an element as text, equal for the same element.
-local function place_of(node)
+-- The first indices of a node, or all, as text: equal for the same element.
+local function place_of(node, n)
   local key = {}
-  for d, index in ipairs(node.index) do key[d] = affine.key(affine.of(index)) end
+  for d = 1, n or #node.index do key[d] = affine.key(affine.of(node.index[d])) end
   return table.concat(key, ";")
 end
 
@@ -248,14 +264,15 @@ end
 local function is_certain(graph, stores)
   local by_place, places = {}, {}
   for _, store in ipairs(stores) do
-    local text = place_of(store)
+    local text = place_of(store, store.array.dims)
     if not by_place[text] then
       by_place[text] = {}
       places[#places + 1] = by_place[text]
     end
     local blocks = by_place[text]
-    blocks[store.field] = blocks[store.field] or {}
-    blocks[store.field][store.block] = true
+    local leaf = leaf_of(store)
+    blocks[leaf] = blocks[leaf] or {}
+    blocks[leaf][store.block] = true
   end
   for _, blocks in ipairs(places) do
     if not is_filled(graph, stores[1].array, blocks) then return false end
@@ -313,8 +330,8 @@ end
 -- Whether a load takes what the item itself has stored before.
 local function is_own(load, stores)
   for _, store in ipairs(stores) do
-    if (store.field == "" or store.field == load.field) and place_of(store) == place_of(load)
-      and paths.precedes(store, load) then
+    if (store.field == "" or store.field == load.field)
+      and place_of(store) == place_of(load, #store.index) and paths.precedes(store, load) then
       return true
     end
   end

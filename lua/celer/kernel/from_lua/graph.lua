@@ -14,7 +14,7 @@ local M = {}
 ---@field line integer
 ---@field block celer.block|false
 ---@field args? celer.node[]
----@field index? celer.node[]  coordinates of an element
+---@field index? celer.node[]  coordinates of an element, and then indices in its field
 ---@field array? table  see lift.lua
 ---@field effect? boolean  it is there though nobody uses it
 ---@field same? celer.node  what it turned out to be

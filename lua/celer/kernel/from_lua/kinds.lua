@@ -4,6 +4,7 @@
 ---   weak    a number without a type of its own: a double, or a float beside floats
 ---   float, double, bool, nil
 ---   struct  an element of a buffer of structs, to be stored as a whole
+---   array   a field of one that is an array
 ---   mixed   one or the other, depending on where the item came from: of no use
 ---
 --- An int is one only where its bounds prove that Lua's double would hold the same. -0, which
@@ -305,6 +306,7 @@ for op in ([[add sub mul div mod pow neg abs min max floor ceil call bits philox
   :gmatch "%S+" do counts[op] = true end
 
 local phrases = { ["nil"] = "what may be nil", bool = "a boolean", struct = "a struct",
+  array = "an array of a struct: give it an index",
   mixed = "what may be a number, or else a boolean or nil" }
 
 local function check_operands(node, fail)

@@ -63,9 +63,17 @@ local function refuse_reduction(self, array, key)
   end
 end
 
--- The type of a field of a struct, by its path; nil where there is none.
-local function index_element(self, node, key)
-  if key.op ~= "string" then
+-- What node.x is, or node.q[j]: its path, where it is, and what it consists of.
+local function step_into(self, node, key)
+  local now = self.fields(node.array.type, node.field or "")
+  if now.count then
+    if key.op == "string" then
+      self.fail("'%s' of a %s is an array, and has no '%s'", node.field, node.array.type.name,
+        key.k)
+    end
+    local field = node.field .. "[]"
+    return field, append(node.index, self:value(key)), self.fields(node.array.type, field)
+  elseif key.op ~= "string" then
     self.fail("'%s' has %s: too many indices", node.array.name,
       words.count(node.array.dims, "dimension"))
   end
@@ -74,10 +82,15 @@ local function index_element(self, node, key)
   if not found then
     refuse_reduction(self, node.array, key)
     self.fail("a %s has no field '%s'", node.array.type.name, field)
-  elseif found.fields then
-    return self.graph:make("element", { array = node.array, index = node.index, field = field })
   end
-  return self:load(node, field)
+  return field, node.index, found
+end
+
+local function index_element(self, node, key)
+  local field, at, found = step_into(self, node, key)
+  local element = self.graph:make("element", { array = node.array, index = at, field = field })
+  if found.fields or found.count then return element end
+  return self:load(element, field)
 end
 
 -- h[i]:atomic_add(x), and what else an element that is a number has.
@@ -131,12 +144,9 @@ local function store(self, node, key, value)
     end
     return self.graph:add("store", { array = array, index = list, field = "",
       args = { self:value(value) }, effect = true })
-  elseif node.op == "element" and key.op == "string" then
-    local field = (node.field and node.field .. "." or "") .. key.k
-    if not self.fields(node.array.type, field) then
-      self.fail("a %s has no field '%s'", node.array.type.name, field)
-    end
-    return self.graph:add("store", { array = node.array, index = node.index, field = field,
+  elseif node.op == "element" then
+    local field, at = step_into(self, node, key)
+    return self.graph:add("store", { array = node.array, index = at, field = field,
       args = { self:value(value) }, effect = true })
   end
   refuse_index(self, node, key)

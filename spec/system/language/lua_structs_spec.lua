@@ -1,0 +1,88 @@
+-- Fields of structs in kernels written in Lua, where they are arrays.
+local script = require("spec.support.script")
+
+describe("an array of a struct, in a kernel written in Lua", function()
+  script.everywhere("is read and written by its indices", [==[
+celer.struct("cell", "double q[9]; struct { int a[2][3]; } part[2]; float m;")
+local n = 6
+local function init(y, x) return { q = { y, x, 2, 3, 4, 5, 6, 7, 8 }, m = y * x } end
+local b = celer.buffer("cell", { n, n }, { name = "b", init = init })
+local c = celer.buffer("cell", { n, n }, { name = "c" })
+local fill = celer.kernel(function(y, x, b, c)
+  local here, sum = b[y][x], 0
+  for j = 0, 8 do
+    sum = sum + here.q[j]
+    c[y][x].q[j] = here.q[8 - j] + b(y, x).q[j] * 10
+  end
+  for i = 0, 1 do
+    for j = 0, 1 do
+      for k = 0, 2 do c[y][x].part[i].a[j][k] = i * 100 + j * 10 + k end
+    end
+  end
+  c[y][x].m = sum
+end)
+fill({ n, n }, b, c)
+-- Each of its numbers is stored: nothing that was there is needed.
+same("all is stored", fill:accesses({ n, n }, b, c):match "discard_write c" ~= nil, true)
+local s = celer.wait(c)
+for y = 0, n - 1 do
+  for x = 0, n - 1 do
+    local q = { [0] = y, x, 2, 3, 4, 5, 6, 7, 8 }
+    for j = 0, 8 do same("q", s(y, x).q[j], q[8 - j] + q[j] * 10) end
+    for k = 0, 11 do
+      same("part", s(y, x).part[math.floor(k / 6)].a[math.floor(k / 3) % 2][k % 3],
+        math.floor(k / 6) * 100 + math.floor(k / 3) % 2 * 10 + k % 3)
+    end
+    same("m", s(y, x).m, y + x + 35)
+  end
+end
+local function mode(f, ...) return celer.kernel(f):accesses({ n, n }, c, ...):match "^%S+" end
+same("one of them", mode(function(y, x, c) c[y][x].q[3] = 1 end), "write")
+same("by an index", mode(function(y, x, c, j) c[y][x].q[j % 9] = 1 end, 4), "write")
+same("its own", mode(function(y, x, c)
+  c[y][x].q[3] = 1
+  c[y][x].m = c[y][x].q[3]
+end), "write")
+same("another one", mode(function(y, x, c)
+  c[y][x].q[3] = 1
+  c[y][x].m = c[y][x].q[4]
+end), "read_write")
+local kept = celer.kernel(function(y, x, c, j)
+  c[y][x].q[j % 9] = c[y][x].q[celer.clamp(j, 0, 8)] + 1
+end)
+kept({ n, n }, c, 3)
+same("one element", c(2, 4).q[3], 5 + 3 * 10 + 1)
+local added = celer.kernel(function(y, x, c, j) c[y][x].part[1].a[0][j % 3]:atomic_add(5) end)
+added({ n, n }, c, 5)
+same("an atomic operation", c(2, 3).part[1].a[0][2], 107)
+local around = celer.kernel(function(y, x, b, c)
+  c[y][x].m = b[y - 1][x].q[1] + b[y][x + 1].q[0]
+end)
+around({ n, n }, celer.periodic(b), c)
+same("beyond edges", c(0, 5).m, 5)
+]==])
+
+  script.everywhere("is refused with its line where it is not right", [==[
+celer.struct("cell", "double q[9]; float m;")
+local b = celer.buffer("cell", 5, { init = { m = 0 } })
+local cases = {
+  { "'q' of a cell has [0] to [8], and this index may be another one",
+    function(i, b) b[i].q[9] = 1 end },
+  { "'q' of a cell has [0] to [8]", function(i, b) b[i].m = b[i].q[i] end },
+  { "'q' of a cell has [0] to [8]", function(i, b) b[i].q[0.5] = 1 end },
+  { "'b' is given all of an array", function(i, b) b[i].q = 1 end },
+  { "'b' is given all of an array", function(i, b) b[i].m = b[i].q end },
+  { "cannot compute with an array of a struct", function(i, b) b[i].m = b[i].q + 1 end },
+  { "'q' of a cell is an array, and has no 'x'", function(i, b) b[i].q.x = 1 end },
+  { "too many indices", function(i, b) b[i].q[1][2] = 1 end },
+  { "too many indices", function(i, b) b[i].m[2] = 1 end },
+}
+for _, case in ipairs(cases) do
+  local ok, message = pcall(celer.kernel(case[2]), 5, b)
+  message = type(message) == "table" and message.message or tostring(message)
+  same(case[1] .. " in " .. message, not ok and message:find(case[1], 1, true) ~= nil, true)
+  same("the line of " .. case[1], tonumber(message:match "/case%.lua:(%d+): "),
+    debug.getinfo(case[2], "S").linedefined)
+end
+]==])
+end)
