@@ -32,6 +32,7 @@ local names = {
   copy = { "data.contents", "copy", true },
   host_object = { "data.object", "new", true },
   struct = { "data.types", "struct" },
+  complex = { "data.complex", "new" },
   kernel = { "kernel.kernel", "new", true },
   cuda_module = { "kernel.plain", "load", true },
   chunk_size = { "kernel.plain", "chunk_size", true },

@@ -133,6 +133,7 @@ local function is_value(self, init)
   return kind == "number" or kind == "boolean"
     or kind == "table" and not getmetatable(init) and self.type.class == "s"
       and type((next(init))) == "string"
+    or kind == "cdata" and self.type.class == "s" and not tostring(ffi.typeof(init)):find "[%[*&]"
 end
 
 -- The core's init kind and init for what the user gave, and what ranks must agree

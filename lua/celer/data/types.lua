@@ -17,6 +17,8 @@ local M = {}
 ---@field high number?
 ---@field declaration string?  C++ text, for structs
 ---@field fields string?  as given, for structs
+---@field arithmetic string?  C++ text that gives kernels its operators, see arithmetic.lua
+---@field header string?  of the kernel language, which has the struct
 ---@field identity string?  see M.identity
 local Type = {}
 Type.__index = Type
@@ -114,8 +116,12 @@ end
 
 local function assign(p, at, value) p[at] = value end
 
--- Any value but a plain number.
+-- Any value but a plain number of a type of numbers.
 local function store_other(type_, p, at, value)
+  if type_.header then -- a complex number, of either type, or a real one
+    local re, im = require("celer.data.complex").parts(value)
+    if re then value = { re = re, im = im } end
+  end
   if type_.class == "s" and type(value) == "table" then
     local fault = unknown_field(type_, value)
     if fault then return fault end
@@ -219,23 +225,41 @@ local function declare(name, fields, declaration)
   end
 end
 
+local function check_options(options)
+  for key in each(options or {}) do
+    if key ~= "arithmetic" then
+      place.fail("celer.struct: there is no option '%s': there is { arithmetic = true }",
+        tostring(key))
+    end
+  end
+end
+
 --- One struct for Lua's FFI and for kernels.
 ---@param name string  an identifier that is not taken
 ---@param fields string  C declarations, "double x, y, z, m;"
+---@param options? {arithmetic: boolean?}  whether C++ kernels have its + - * and /
 ---@return celer.type
-function M.struct(name, fields)
+function M.struct(name, fields, options)
   check_struct(name, fields)
+  if type(options) ~= "table" and options ~= nil then
+    place.fail("celer.struct: the third argument must be a table such as { arithmetic = true }")
+  end
+  check_options(options)
   local declaration = ("struct %s { %s };"):format(name, fields)
   local old = known[name]
-  if old then
-    if old.declaration == declaration then return old end
+  if old and old.declaration ~= declaration then
     place.fail("celer.struct: there is a type %s already", name)
+  elseif not old then
+    declare(name, fields, declaration)
+    add(name, "s")
+    known[name].declaration, known[name].fields = declaration, fields
+    structs[#structs + 1] = known[name]
   end
-  declare(name, fields, declaration)
-  add(name, "s")
-  known[name].declaration, known[name].fields = declaration, fields
-  structs[#structs + 1] = known[name]
-  return known[name]
+  local type_ = known[name]
+  if options and options.arithmetic and not type_.arithmetic then
+    type_.arithmetic = require("celer.data.arithmetic").of(type_)
+  end
+  return type_
 end
 
 -- Whether `text` uses `word` as a whole word.
@@ -277,6 +301,14 @@ function M.structs_for(text)
     if needed[i] then out[#out + 1] = type_ end
   end
   return out
+end
+
+-- ---- complex numbers --------------------------------------------------------
+
+for _, name in ipairs { "complex64", "complex128" } do
+  M.struct(name, name == "complex64" and "float re, im;" or "double re, im;").header =
+    "kernels/complex.cuh"
+  require("celer.data.complex").give(name)
 end
 
 return M

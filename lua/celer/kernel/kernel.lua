@@ -254,6 +254,30 @@ function Kernels.__tostring(self)
   return "kernels " .. table.concat(list, ", ")
 end
 
+local vectors = { "float", "double", "int", "uint" }
+
+local function has_vectors(text)
+  for _, name in ipairs(vectors) do
+    if text:find("%f[%w_]" .. name .. "[234]%f[^%w_]") then return true end
+  end
+end
+
+-- Structs that a text mentions, and the arithmetic of types.
+local function declare_types(text, out)
+  local structs, has_arithmetic, headers = types.structs_for(text), has_vectors(text), {}
+  for _, type_ in ipairs(structs) do has_arithmetic = has_arithmetic or type_.arithmetic end
+  if has_arithmetic then out[#out + 1] = core.embedded "kernels/vector.cuh" end
+  for _, type_ in ipairs(structs) do
+    if not type_.header then
+      out[#out + 1] = type_.declaration
+      out[#out + 1] = type_.arithmetic
+    elseif not headers[type_.header] then
+      headers[type_.header] = true
+      out[#out + 1] = core.embedded(type_.header)
+    end
+  end
+end
+
 -- `operators`: text before and after, as reduce.lua gives it, and what it is of.
 local function declarations(text, operators)
   local out = {}
@@ -273,9 +297,7 @@ local function declarations(text, operators)
   if text:find "%f[%w_]philox%f[^%w_]" or text:find "celer::philox_at" then
     out[#out + 1] = core.embedded "kernels/random.cuh"
   end
-  for _, type_ in ipairs(types.structs_for(text)) do
-    out[#out + 1] = type_.declaration
-  end
+  declare_types(text, out)
   out[#out + 1] = operators and operators[2]
   return #out > 0 and table.concat(out, "\n") or nil
 end
