@@ -173,6 +173,12 @@ local function check_kind(to, value)
       .. "celer.cast(%q, x)", call, to.spelling or to.buffer.type.name, text(value),
       to.spelling or to.buffer.type.name)
   end
+  if value.complex and not to.complex then
+    fail("%s: it has no complex numbers, and %s are: take celer.math.real(z), imag(z) or abs(z)",
+      call, text(value))
+  elseif to.complex and value.lanes > 1 and not value.complex then
+    fail("%s: it has complex numbers, and %s are vectors", call, text(value))
+  end
   if value.lanes > 1 and value.lanes ~= to.lanes then
     fail("%s: its elements have %s, and those of %s have %d", call,
       to.lanes == 1 and "1 component" or to.lanes .. " components", text(value), value.lanes)
@@ -191,15 +197,16 @@ local function check_shape(to, value)
   if not same then expression.shape(text(to) .. ":set", { to, value }) end
 end
 
-local letters = { "x", "y", "z", "w" }
 local numbers = { int = "int", uint = "unsigned", float = "float", double = "double" }
 
 local function make_sink(to, target)
   local type_, dims = to.buffer.type, to.buffer.dims
   local inout = target or to.member
-  local spelling = to.spelling or to.lanes > 1 and numbers[type_.name:match "^%l+"] or type_.name
+  local spelling = to.spelling or to.complex and to.kind
+    or to.lanes > 1 and numbers[type_.name:match "^%l+"] or type_.name
   local at = ({ [0] = "", "it[0]", "it[0], it[1]", "it[0], it[1], it[2]" })[dims]
   return { name = "set", dims = dims, kind = to.kind, spelling = spelling, lanes = to.lanes,
+    complex = to.complex,
     key = ("set %s %d %s %s"):format(type_.name, dims, inout and "inout" or "out", to.member or ""),
     parameter = ("%s<%s, %d> to"):format(inout and "inout" or "out", type_.name, dims),
     store = function(values)
@@ -208,7 +215,7 @@ local function make_sink(to, target)
       end
       local out = {}
       for k, value in ipairs(values) do
-        out[k] = ("to(%s).%s = %s;"):format(at, letters[k], value)
+        out[k] = ("to(%s).%s = %s;"):format(at, compile.letter(to.complex, k), value)
       end
       return table.concat(out, " ")
     end }
@@ -281,7 +288,8 @@ local function check_reduced(to, node)
   elseif not node.extents then
     fail("%s: %s is a scalar: there is nothing to combine", call, text(node))
   elseif node.lanes > 1 then
-    fail("%s: %s has vectors: take their components, a:field \"x\"", call, text(node))
+    fail("%s: %s has %s", call, text(node), node.complex
+      and "complex numbers: take celer.math.abs(z), real(z) or imag(z)" or "vectors: take their components, a:field \"x\"")
   end
   check_kind(to, node)
 end
@@ -337,6 +345,7 @@ end
 ---@return celer.type
 function M.type_of(node)
   if node.op == "load" and not node.member then return node.buffer.type end
+  if node.complex then return types.find(node.kind == "float" and "complex64" or "complex128") end
   if node.lanes > 1 then
     return types.find((node.kind == "weak" and "double" or node.kind) .. node.lanes)
   end

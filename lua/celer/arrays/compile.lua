@@ -156,7 +156,12 @@ end
 
 local spelling = { int = "long long", weak = "double", double = "double", float = "float",
   bool = "bool" }
-local letters = { "x", "y", "z", "w" }
+local letters, parts = { "x", "y", "z", "w" }, { "re", "im" }
+
+--- The name of a component of what a type's elements are.
+---@param is_complex boolean?
+---@param lane integer
+function M.letter(is_complex, lane) return (is_complex and parts or letters)[lane] end
 
 -- A lane of a node, as a value of a type of C++.
 local function as(self, node, lane, type_)
@@ -170,11 +175,17 @@ local function as(self, node, lane, type_)
   return spelling[node.kind] == type_ and text or ("(%s)%s"):format(type_, text)
 end
 
+-- The same of an operand of a node: beside complex numbers a real one has no second part.
+local function operand(self, node, arg, lane, type_)
+  if node.complex and lane == 2 and not arg.complex then return ("(%s)0"):format(type_) end
+  return as(self, arg, lane, type_)
+end
+
 -- Writes an operation whose operands have the type of the result.
 local function same_type(format)
   return function(self, node, lane, type_)
     local args = {}
-    for k, arg in ipairs(node.args) do args[k] = as(self, arg, lane, type_) end
+    for k, arg in ipairs(node.args) do args[k] = operand(self, node, arg, lane, type_) end
     return format(type_, unpack(args))
   end
 end
@@ -209,6 +220,43 @@ local write = {
     return ("%s(%s)"):format(type_ == "float" and "fabsf" or "fabs", a)
   end),
 }
+
+-- Products and quotients of complex numbers; by a real one they are those of each part.
+local function of_complex(plain, both, by_complex)
+  return function(self, node, lane, type_)
+    if not node.complex then return plain(self, node, lane, type_) end
+    local a, b = node.args[1], node.args[2]
+    local format = b.complex and (a.complex and both or by_complex)[lane] or plain
+    if format == plain then return plain(self, { args = { a, b } }, lane, type_) end
+    return (format:gsub("%$(.)(.)", function(of, part)
+      return as(self, of == "a" and a or b, part == "r" and 1 or 2, type_)
+    end))
+  end
+end
+
+write.mul = of_complex(write.mul, { "$ar * $br - $ai * $bi", "$ar * $bi + $ai * $br" },
+  { "$ar * $br", "$ar * $bi" })
+local norm = "($br * $br + $bi * $bi)"
+write.div = of_complex(write.div,
+  { "($ar * $br + $ai * $bi) / " .. norm, "($ai * $br - $ar * $bi) / " .. norm },
+  { "$ar * $br / " .. norm, "-$ar * $bi / " .. norm })
+
+function write.complex(self, node, lane, type_) return as(self, node.args[lane], 1, type_) end
+
+function write.conj(self, node, lane, type_)
+  return (lane == 2 and "-" or "") .. as(self, node.args[1], lane, type_)
+end
+
+local function part(format)
+  return function(self, node, _, type_)
+    local z = node.args[1]
+    return (format:gsub("%$(.)", function(which)
+      return as(self, z, which == "r" and 1 or 2, type_)
+    end):gsub("%%", type_ == "float" and "f" or ""))
+  end
+end
+write.real, write.imag = part "$r", part "$i"
+write.modulus, write.arg = part "hypot%($r, $i)", part "atan2%($i, $r)"
 
 function write.pow(self, node, lane, type_)
   local base = as(self, node.args[1], lane, type_)
@@ -251,8 +299,8 @@ write.opposite = same_type(function(_, a) return "!" .. a end)
 
 function write.select(self, node, lane, type_)
   local args = node.args
-  return ("%s ? %s : %s"):format(as(self, args[1], 1, "bool"), as(self, args[2], lane, type_),
-    as(self, args[3], lane, type_))
+  return ("%s ? %s : %s"):format(as(self, args[1], 1, "bool"),
+    operand(self, node, args[2], lane, type_), operand(self, node, args[3], lane, type_))
 end
 
 function write.cast(self, node, lane)
@@ -291,7 +339,7 @@ end
 function write.load(self, node, lane)
   local slot = self.slots[node]
   local access = self.accesses[slot.access]
-  local field = node.member or node.lanes > 1 and letters[lane]
+  local field = node.member or node.lanes > 1 and M.letter(node.complex, lane)
   return ("%s(%s)%s"):format(access.target and "to" or "a" .. slot.access,
     coordinates(self, node), field and "." .. field or "")
 end
@@ -336,11 +384,12 @@ end
 ---@field spelling string  of one number
 ---@field store fun(values: string[]): string  a statement
 ---@field lanes integer
+---@field complex? boolean
 
 local function text_of(self, sink)
   local values = {}
   for lane = 1, sink.lanes do
-    local text = as(self, self.root, lane, spelling[sink.kind])
+    local text = operand(self, sink, self.root, lane, spelling[sink.kind])
     values[lane] = spelling[sink.kind] == sink.spelling and text
       or ("(%s)%s"):format(sink.spelling, text)
   end

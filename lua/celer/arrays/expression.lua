@@ -14,6 +14,7 @@
 ---   struct   an element whose fields alone can be used
 --- A number of the script is whole, or weak: beside floats and doubles that says nothing.
 local box = require "celer.box"
+local complex = require "celer.data.complex"
 local elements = require "celer.kernel.from_lua.elements"
 local place = require "celer.place"
 local tables = require "celer.tables"
@@ -27,6 +28,7 @@ local M = {}
 ---@field extents integer[]?  nil: a scalar, of any shape
 ---@field kind string
 ---@field lanes integer  of a vector; else 1
+---@field complex? boolean  its two lanes are a complex number
 ---@field op string
 ---@field args celer.expression[]
 local Expression = { __noun = "expression over buffers" }
@@ -35,7 +37,7 @@ Expression.__index = Expression
 -- Fields that only some nodes have.
 local optional = { extents = true, buffer = true, low = true, whole = true, moved = true, by = true,
   edge = true, member = true, spelling = true, value = true, detail = true, called = true,
-  exact = true }
+  exact = true, complex = true }
 
 setmetatable(Expression, { __index = function(_, key)
   if type(key) ~= "string" then
@@ -132,7 +134,7 @@ end
 
 local vectors = { int = "int", uint = "int", float = "float", double = "double" }
 
--- Kind and lanes of elements of a type.
+-- Kind and lanes of elements of a type, and whether they are complex numbers.
 local function kind_of(type_)
   if type_.class == "f" then return type_.size == 4 and "float" or "double", 1 end
   if type_.class == "b" then return "bool", 1 end
@@ -140,6 +142,7 @@ local function kind_of(type_)
     if type_.class == "u" and type_.size == 8 then return "unsigned", 1 end
     return "int", 1
   end
+  if type_.header then return type_.size == 8 and "float" or "double", 2, true end
   local base, n = type_.name:match "^(%l+)([234])$"
   if vectors[base] and not type_.declaration then return vectors[base], tonumber(n) end
   return "struct", 1
@@ -157,9 +160,9 @@ local function load(buffer)
   if buffer.freed then fail("the buffer %s was freed", buffer.name) end
   local node = rawget(buffer, "elements")
   if not node then
-    local kind, lanes = kind_of(buffer.type)
+    local kind, lanes, is_complex = kind_of(buffer.type)
     node = make("load", kind, lanes, buffer.dims > 0 and buffer.extents or nil)
-    node.buffer = buffer
+    node.buffer, node.complex = buffer, is_complex
     rawset(buffer, "elements", node)
   end
   return node
@@ -178,6 +181,10 @@ function M.of(value, call)
     return node
   end
   if getmetatable(value) == Expression then return value end
+  if kind == "cdata" then
+    local re, im = complex.parts(value)
+    if re then return M.complex(M.of(re, call), M.of(im, call)) end
+  end
   if require("celer.data.buffer").is_buffer(value) then return load(value) end
   fail("%s: a buffer, an expression over buffers or a number is needed, not %s", call,
     words.a(value))
@@ -203,6 +210,19 @@ function M.shape(call, args)
     end
   end
   return first and first.extents
+end
+
+-- Whether one of these is a complex number: then the others are, or are real.
+local function has_complex(call, args)
+  local found, vector = false, nil
+  for _, arg in ipairs(args) do
+    found = found or arg.complex or false
+    if arg.lanes > 1 and not arg.complex then vector = arg end
+  end
+  if found and vector then
+    fail("%s: %s has vectors, and not complex numbers", call, M.text(vector))
+  end
+  return found
 end
 
 -- Lanes of what is computed from nodes.
@@ -247,6 +267,35 @@ function M.join(call, args)
   return kind
 end
 
+-- Operations that complex numbers have.
+local of_complex = { add = true, sub = true, mul = true, div = true, unm = true,
+  conj = true }
+
+--- A complex number of two real ones.
+---@param re celer.expression
+---@param im celer.expression
+---@return celer.expression
+function M.complex(re, im)
+  local call, args = "celer.math.complex", { re, im }
+  local kind = M.join(call, args)
+  for _, arg in ipairs(args) do
+    if arg.lanes > 1 then fail("%s: %s is no real number", call, M.text(arg)) end
+  end
+  local node = make("complex", kind == "int" and "weak" or kind, 2, M.shape(call, args), args)
+  node.complex = true
+  return node
+end
+
+--- A real number of a complex one: its part, its absolute value or its angle.
+---@param op "real"|"imag"|"abs"|"arg"
+---@param node celer.expression  complex
+---@return celer.expression
+function M.real_of(op, node)
+  local out = make(op == "abs" and "modulus" or op, node.kind, 1, node.extents, { node })
+  out.called = op
+  return out
+end
+
 --- An operation on numbers, element by element. `to_kind`: of the joined kind, and the nodes.
 ---@param op string
 ---@param call string
@@ -257,8 +306,16 @@ function M.numeric(op, call, values, to_kind)
   local args = {}
   for k = 1, values.n do args[k] = M.of(values[k], call) end
   local kind = M.join(call, args)
-  return make(op, to_kind and to_kind(kind, args) or kind, lanes_of(call, args),
+  local is_complex = has_complex(call, args)
+  if is_complex and op == "pow" and args[2].op == "number" and args[2].value == 2 then
+    return M.numeric("mul", call, { n = 2, args[1], args[1] })
+  elseif is_complex and not of_complex[op] then
+    fail("%s: complex numbers have + - * / ^2, and celer.math.abs, arg, conj, real and imag", call)
+  end
+  local out = make(op, to_kind and to_kind(kind, args) or kind, lanes_of(call, args),
     M.shape(call, args), args)
+  if is_complex then out.complex = true end
+  return out
 end
 
 local function fraction(kind) return kind == "int" and "weak" or kind end
@@ -383,7 +440,9 @@ function M.select(condition, x, y)
   check_condition(call, args[1])
   local values = { args[2], args[3] }
   local kind = args[2].kind == "bool" and args[3].kind == "bool" and "bool" or M.join(call, values)
-  return make("select", kind, lanes_of(call, values), M.shape(call, args), args)
+  local out = make("select", kind, lanes_of(call, values), M.shape(call, args), args)
+  if has_complex(call, values) then out.complex = true end
+  return out
 end
 
 --- Numbers as a type holds them: rounded to float, cut to whole ones, or of conditions 1 and 0.
@@ -401,6 +460,10 @@ function M.cast(element, x)
   if node.kind ~= "bool" then M.check_number("celer.cast", node) end
   local out = make("cast", kind, node.lanes, node.extents, { node })
   out.spelling, out.detail = type_.name, ("%q"):format(type_.name)
+  if node.complex then
+    if kind == "int" then fail("celer.cast: %s is complex", M.text(node)) end
+    out.complex = true
+  end
   return out
 end
 
@@ -538,6 +601,7 @@ function Expression:field(name)
   end
   local out = copy_of(node)
   out.member, out.kind, out.lanes, out.spelling = name, found.kind, 1, found.spelling
+  out.complex = nil
   return out
 end
 

@@ -15,6 +15,9 @@ local function named(options, init)
   return { name = options.name, reserve = options.reserve, init = init }
 end
 
+-- Whether it has one number for each element, real or complex.
+local function is_number(type_) return type_.class ~= "s" or type_.header ~= nil end
+
 --- A buffer whose elements are 0.
 ---@param element string|celer.type
 ---@param extents? integer[]|integer
@@ -22,7 +25,7 @@ end
 ---@return celer.buffer
 function M.zeros(element, extents, options)
   local type_ = types.find(element)
-  if type_.class ~= "s" then return M.full(type_, extents, type_.class ~= "b" and 0, options) end
+  if is_number(type_) then return M.full(type_, extents, type_.class ~= "b" and 0, options) end
   fail("celer.zeros: a struct has no number 0 alone: write celer.full(%q, extents, { x = 0 })",
     type_.name)
 end
@@ -34,7 +37,7 @@ end
 ---@return celer.buffer
 function M.ones(element, extents, options)
   local type_ = types.find(element)
-  if type_.class ~= "s" then return M.full(type_, extents, type_.class == "b" or 1, options) end
+  if is_number(type_) then return M.full(type_, extents, type_.class == "b" or 1, options) end
   fail("celer.ones: a struct has no number 1 alone: write celer.full(%q, extents, { x = 1 })",
     type_.name)
 end

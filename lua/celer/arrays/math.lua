@@ -40,8 +40,17 @@ for _, name in ipairs { "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan
   end)
 end
 
+-- Of complex numbers some functions are others.
+local function unless_complex(of_complex, make)
+  return function(name, call, values)
+    local node = values.n == 1 and values[1] ~= nil and expression.of(values[1], call)
+    if node and node.complex then return of_complex(name, node) end
+    return make(name, call, values)
+  end
+end
+
 add("pow", 2, function(op, call, values) return numeric(op, call, values, expression.fraction) end)
-add("abs", 1, numeric)
+add("abs", 1, unless_complex(expression.real_of, numeric))
 local function whole() return "int" end
 for _, name in ipairs { "floor", "ceil" } do
   add(name, 1, function(op, call, values) return numeric(op, call, values, whole) end)
@@ -61,6 +70,37 @@ for _, name in ipairs { "min", "max" } do
     end
     return out
   end
+end
+
+-- Adds a function of one complex number; of a real one it is `of_real`.
+local function add_complex(name, make, of_real)
+  --- That of each complex number.
+  ---@param z celer.expression|celer.buffer|number
+  ---@return celer.expression
+  M[name] = function(z)
+    local node = expression.of(z, "celer.math." .. name)
+    if node.complex then return make(name, node) end
+    return of_real(expression.check_number("celer.math." .. name, node))
+  end
+end
+
+local function itself(node) return node end
+add_complex("real", expression.real_of, itself)
+add_complex("imag", expression.real_of, function(node) return 0 * node end)
+add_complex("arg", expression.real_of, function(node)
+  return M.atan2(0, node)
+end)
+add_complex("conj", function(_, node)
+  return numeric("conj", "celer.math.conj", { n = 1, node })
+end, itself)
+
+--- The complex number of two real ones, for each element.
+---@param re celer.expression|celer.buffer|number
+---@param im celer.expression|celer.buffer|number
+---@return celer.expression
+function M.complex(re, im)
+  local call = "celer.math.complex"
+  return expression.complex(expression.of(re, call), expression.of(im, call))
 end
 
 --- The coordinate of each element, in the buffer that is set: celer.math.index(0) is i.

@@ -19,9 +19,18 @@ local function parts(x)
   end
 end
 
--- Makes an operator of both parts of two numbers.
-local function operator(sign, f)
+-- A buffer, or an expression over some.
+local function is_array(x)
+  return type(x) == "table" and (words.a(x) == "a buffer" or words.a(x) == "an expression over "
+    .. "buffers")
+end
+
+-- Makes an operator of both parts of two numbers; beside whole buffers it is theirs.
+local function operator(sign, event, f)
   return function(a, b)
+    if is_array(a) or is_array(b) then
+      return require("celer.arrays.expression").operators[event](a, b)
+    end
     local re, im = parts(a)
     local re2, im2 = parts(b)
     if not re or not re2 then
@@ -48,10 +57,10 @@ function methods:conj() return widest(self.re, -self.im) end
 
 local metatable = {
   __index = methods,
-  __add = operator("+", function(a, b, c, d) return a + c, b + d end),
-  __sub = operator("-", function(a, b, c, d) return a - c, b - d end),
-  __mul = operator("*", function(a, b, c, d) return a * c - b * d, a * d + b * c end),
-  __div = operator("/", function(a, b, c, d)
+  __add = operator("+", "__add", function(a, b, c, d) return a + c, b + d end),
+  __sub = operator("-", "__sub", function(a, b, c, d) return a - c, b - d end),
+  __mul = operator("*", "__mul", function(a, b, c, d) return a * c - b * d, a * d + b * c end),
+  __div = operator("/", "__div", function(a, b, c, d)
     local n = c * c + d * d
     return (a * c + b * d) / n, (b * c - a * d) / n
   end),

@@ -52,6 +52,61 @@ for i = 0, n - 1 do
 end
 ]==])
 
+  script.everywhere("of complex numbers is there for whole buffers", [==[
+local m, n, i = celer.math, 5, celer.complex(0, 1)
+local function numbers(type_, name, f) return celer.buffer(type_, n, { name = name, init = f }) end
+local z = numbers("complex64", "z", function(i) return { re = i, im = 2 - i } end)
+local w = numbers("complex128", "w", function(i) return { re = 1, im = i } end)
+local r = numbers("double", "r", function(i) return i + 1 end)
+local out = celer.buffer("complex128", n, { name = "out" })
+local cases = {
+  { z * w + r, function(z, w, r) return z * w + r end },
+  { z / w - 2, function(z, w) return z / w - 2 end },
+  { r / w, function(_, w, r) return r / w end },
+  { w / r, function(_, w, r) return w / r end },
+  { r * w * i, function(_, w, r) return r * w * i end },
+  { i * w - w * i + (i - w), function(_, w) return i - w end },
+  { -w ^ 2, function(_, w) return -(w * w) end },
+  { m.conj(w) + m.complex(r, 3), function(_, w, r) return w:conj() + celer.complex(r, 3) end },
+  { m.abs(z), function(z) return celer.complex(z:abs()) end },
+  { m.real(z) + m.imag(w) * 10 + m.arg(w),
+    function(z, w) return celer.complex(z.re + w.im * 10 + w:arg()) end },
+  { m.real(r) + m.imag(r) + m.conj(r) + m.arg(r), function(_, _, r) return 2 * r + i * 0 end },
+  { celer.select(r:lt(3), w, 7), function(_, w, r) return r < 3 and w or celer.complex(7) end },
+  { celer.cast("float", w), function(_, w) return w end },
+  { i, function() return i end }, { 3, function() return celer.complex(3) end },
+}
+local sz, sw, sr = celer.wait(z, w, r)
+for k, case in ipairs(cases) do
+  out:set(case[1])
+  local s = celer.wait(out)
+  for j = 0, n - 1 do
+    local apart = (s(j) - case[2](sz(j), sw(j), sr(j))):abs()
+    if apart > 2e-6 then error(("case %d at %d: %s"):format(k, j, tostring(s(j)))) end
+  end
+end
+same("a type", celer.array(z * 2).type.name, "complex64")
+same("the wider type", celer.array(z * r).type.name, "complex128")
+same("text", tostring(z * i):match "expression ([^:]*):", "z * celer.math.complex(0, 1)")
+z:set(z * i)
+z:field("re"):set(r)
+same("set, and a field", tostring(z(1)), "2+1i")
+same("zeros", tostring(celer.zeros("complex64", 3)(1)), "0+0i")
+same("full", tostring(celer.full("complex128", 2, i)(1)), "0+1i")
+local t = celer.buffer("double")
+t:reduce("sum", m.real(w * m.conj(w)))
+same("a sum", t(), 35)
+local v = celer.buffer("float2", n, { name = "v" })
+refused("complex numbers have + - * / ^2", function() local _ = z % 2 end)
+refused("complex numbers have + - * / ^2", function() local _ = m.sqrt(z) end)
+refused("r:set: it has no complex numbers, and z are", function() r:set(z) end)
+refused("v has vectors, and not complex numbers", function() local _ = v + z end)
+refused("z:set: it has complex numbers, and v are vectors", function() z:set(v) end)
+refused("z has complex numbers: take celer.math.abs(z)", function() t:reduce("sum", z) end)
+refused("celer.math.complex: z is no real number", function() local _ = m.complex(z, 1) end)
+refused("celer.cast: z is complex", function() local _ = celer.cast("int", z) end)
+]==])
+
   script.everywhere("of complex numbers is there in the script and in host tasks", [==[
 local i = celer.complex(0, 1)
 same("text", tostring(celer.complex(1, 2) * i), "-2+1i")
