@@ -289,7 +289,8 @@ local function check_reduced(to, node)
     fail("%s: %s is a scalar: there is nothing to combine", call, text(node))
   elseif node.lanes > 1 then
     fail("%s: %s has %s", call, text(node), node.complex
-      and "complex numbers: take celer.math.abs(z), real(z) or imag(z)" or "vectors: take their components, a:field \"x\"")
+      and "complex numbers: take celer.math.abs(z), real(z) or imag(z)"
+      or "vectors: take their components, a:field \"x\"")
   end
   check_kind(to, node)
 end

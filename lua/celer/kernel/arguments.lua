@@ -118,9 +118,6 @@ local function access_fault(param, access, is_access)
   local wanted = kernel.describe(param)
   if not is_access then
     local what = kind_of(access)
-    if type(access) == "table" and require("celer.data.buffer").is_buffer(access) then
-      what = "the buffer itself"
-    end
     return ("expected an access (%s, from %s), got %s"):format(wanted,
       asks_for[param.kind], what:find(" ") and what or "a " .. what)
   end

@@ -49,9 +49,11 @@ end
 
 function Kernel:__tostring() return "kernel " .. self.signature end
 
-function Kernel:__call()
-  fail("a kernel runs in a command group: cg:parallel_for(range, %s, ...)",
-    self.name)
+--- Submits the kernel to the script's queue.
+---@param range integer[]|integer|celer.box|celer.nd_range
+---@param ... any  values, and buffers in the place of accesses
+function Kernel:__call(range, ...)
+  require("celer.submit.queue").new():parallel_for(range, self, ...)
 end
 
 --- What the compiler made of it. On a GPU: `architecture`, `registers` and
@@ -246,6 +248,10 @@ local Kernels = {}
 function Kernels.__index(self, name)
   fail("there is no kernel '%s' in this source%s", tostring(name),
     words.advice(name, self))
+end
+
+function Kernels.__call(self)
+  fail("%s: name one of them, to submit it", tostring(self))
 end
 
 function Kernels.__tostring(self)

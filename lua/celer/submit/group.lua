@@ -11,6 +11,7 @@ local checking = require "celer.tools.check"
 local collective = require "celer.submit.collective"
 local division = require "celer.submit.hints"
 local forms = require "celer.host.form"
+local by_signature = require "celer.kernel.by_signature"
 local functions = require "celer.kernel.from_lua.function"
 local kernels = require "celer.kernel.kernel"
 local mapper = require "celer.mapper.builtin"
@@ -446,14 +447,8 @@ local function submit_function_kernel(self, range, kernel, ...)
   if is_alone then again.note(kernel, hints, range, ...) end
 end
 
+-- A kernel in C++ with accesses and values.
 local function submit_anew(self, range, kernel, ...)
-  open(self, "cg:parallel_for")
-  if functions.is_kernel(kernel) then return submit_function_kernel(self, range, kernel, ...) end
-  if not kernels.is_kernel(kernel) then
-    fail("cg:parallel_for: the second argument must be a kernel, not %s",
-      kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
-      or words.a(kernel))
-  end
   local given = range
   range = range_for(kernel, range)
   local grouped = kernel.grouped
@@ -481,24 +476,47 @@ local function submit_anew(self, range, kernel, ...)
   end
 end
 
+-- Submits a kernel as one like it was before; whether that could be done.
+local function submit_again(self, range, kernel, ...)
+  local plans = plans_of[kernel]
+  if not plans or getmetatable(self) ~= Group or self.done or settings.looks or effects_of(self)
+    or self.more and self.more.when then
+    return false
+  end
+  self.done = "cg:parallel_for" -- whatever is raised from here on
+  local divided, handles = divide(self, range)
+  local result, text, file, line, code, task = submit_by_plan(divided and plans or none,
+    label_of(self, kernel.name), divided, handles, self, range, ...)
+  if result == nil then place.check(nil, text, file, line, code, task) end
+  if result then return true end
+  self.done = false
+  return false
+end
+
+-- What is not submitted as before.
+local function submit_first(self, range, kernel, ...)
+  open(self, "cg:parallel_for")
+  if functions.is_kernel(kernel) then return submit_function_kernel(self, range, kernel, ...) end
+  if not kernels.is_kernel(kernel) then
+    fail("cg:parallel_for: the second argument must be a kernel, not %s",
+      kernels.is_collection(kernel) and tostring(kernel) .. "; name one of them"
+      or words.a(kernel))
+  elseif not by_signature.has_buffers(...) then
+    return submit_anew(self, range, kernel, ...)
+  end
+  local n, given = select("#", ...), by_signature.accesses(self, kernel, ...)
+  if not submit_again(self, range, kernel, unpack(given, 1, n)) then
+    submit_anew(self, range, kernel, unpack(given, 1, n))
+  end
+end
+
 --- Runs a kernel once per item of the range.
 ---@param range integer[]|integer|celer.box|celer.nd_range
 ---@param kernel celer.kernel|celer.lua_kernel
----@param ... any  accesses and values, as the kernel's parameters want them; to one written
---- in Lua also buffers, of which celer derives the accesses
+---@param ... any  accesses and values, as the kernel's parameters want them, or buffers in the
+--- place of accesses: in C++ the parameters say the mode, and in Lua celer derives the access
 function Group:parallel_for(range, kernel, ...)
-  local plans = plans_of[kernel]
-  if plans and getmetatable(self) == Group
-    and not (self.done or settings.looks or effects_of(self) or self.more and self.more.when) then
-    self.done = "cg:parallel_for" -- whatever is raised from here on
-    local divided, handles = divide(self, range)
-    local result, text, file, line, code, task = submit_by_plan(divided and plans or none,
-      label_of(self, kernel.name), divided, handles, self, range, ...)
-    if result == nil then place.check(nil, text, file, line, code, task) end
-    if result then return end
-    self.done = false
-  end
-  submit_anew(self, range, kernel, ...)
+  if not submit_again(self, range, kernel, ...) then submit_first(self, range, kernel, ...) end
 end
 
 -- A host task's arguments with placeholders for accesses and side effects.

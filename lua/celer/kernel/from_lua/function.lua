@@ -70,6 +70,7 @@ end
 ---@field options? table
 local Reduction = { __noun = "reduction" }
 Reduction.__index = Reduction
+M.Reduction = Reduction
 
 --- A buffer into which a kernel written in Lua reduces: `r:add(x)`. The operator and options
 --- are as of cg:reduce.
