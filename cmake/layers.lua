@@ -49,7 +49,7 @@ local rooms = {
   ["comm/hub"] = { comm = true, ["comm/heartbeat"] = true },
   ["comm/mpi"] = { comm = true, ["comm/heartbeat"] = true },
   ["comm/nccl"] = { comm = true },
-  ["comm/road"] = { comm = true },
+  ["comm/road"] = { comm = true, ["comm/nccl"] = true },
   ["comm/simulated"] = { comm = true, ["comm/heartbeat"] = true },
   ["command"] = { ["command/collective"] = true, ["command/own"] = true },
   ["command/collective"] = { command = true, ["command/own"] = true },

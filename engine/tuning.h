@@ -250,6 +250,15 @@ enum {
    * pairs. */
   CEL_TUNE_ROAD_DEPTH = 4,
   CEL_TUNE_ROAD_BUFFERS = 64,
+  /* Bytes of a chunk that MPI takes from a GPU's memory: MPI cuts it again. */
+  CEL_TUNE_ROAD_CHUNK_MOST_MPI = 4 << 20,
+  /* Bytes that NCCL sends at a time, each of which takes two letters, 20 us or
+   * so over Ethernet. Channels of a GPU that go by NCCL at most, and blocks of
+   * threads that each takes of it: these must all find room beside each other,
+   * and beside collectives. [devices] */
+  CEL_TUNE_ROAD_NCCL_PART = 32 << 20,
+  CEL_TUNE_ROAD_NCCL_LANES = 16,
+  CEL_TUNE_ROAD_NCCL_BLOCKS = 4,
   /* Bytes of a collective from which on NCCL has it, where messages go straight
    * from GPU to GPU; and of one where each gets a part of its own. [graph] */
   CEL_TUNE_NCCL_LEAST_BYTES = 4 << 20,

@@ -1,5 +1,6 @@
 #include "comm/cursor.h"
 
+#include "comm/strided.h"
 #include "device/cuda/cuda_copy.h"
 
 /* Of the piece that it is in, how many bytes are left. */
@@ -13,6 +14,20 @@ static uint64_t left_of(const cel_posted *message, const cel_cursor *at) {
 static void advance(cel_cursor *at, uint64_t n, uint64_t left) {
   at->within += n;
   if (n == left) *at = (cel_cursor){at->piece + 1, 0};
+}
+
+CUdeviceptr cel_cursor_dense(const cel_posted *message, const cel_cursor *at,
+                             uint64_t bytes) {
+  uint32_t k = at->piece;
+  while (k < message->pieces && cel__strided_bytes(&message->piece[k], 1) == 0)
+    ++k;
+  if (k == message->pieces) return 0;
+  cel_strided piece = cel__strided_merged(message->piece[k]);
+  uint64_t within = k == at->piece ? at->within : 0, run = piece.run;
+  uint64_t line = within / run, lines = piece.count[1];
+  if (within % run + bytes > run) return 0;
+  return (uintptr_t)piece.base + line / lines * piece.stride[0] +
+         line % lines * piece.stride[1] + within % run;
 }
 
 void cel_cursor_skip(const cel_posted *message, cel_cursor *at,

@@ -15,6 +15,10 @@ typedef struct cel_cursor {
   uint64_t within; /* bytes of that piece */
 } cel_cursor;
 
+/* Where the next `bytes` bytes lie, if that is in one row; else 0. Thread:
+ * any. */
+CUdeviceptr cel_cursor_dense(const cel_posted *message, const cel_cursor *at,
+                             uint64_t bytes);
 /* Moves it on by `bytes`, no more than are left. Thread: any. */
 void cel_cursor_skip(const cel_posted *message, cel_cursor *at, uint64_t bytes);
 /* The same, and puts copies of these bytes on a stream of the first device:

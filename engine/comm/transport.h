@@ -40,8 +40,8 @@ typedef struct cel_posted {
                    a near rank */
   bool chained; /* direct, of chain_bytes at most; see cel_chained */
   bool far;     /* direct, with a rank that is not near; see far_bytes */
-  /* Between hosts a transport may number messages of its own, in host memory,
-   * apart from all others: by line 1 of those of the transport below. */
+  /* Between hosts a transport may number messages of its own apart from all
+   * others: by lines 1 to 3 of those of the transport below. */
   uint8_t line;
 } cel_posted;
 
@@ -390,4 +390,7 @@ bool cel_transport_launched(void);
 /* The MPI library and, once it is up, the thread level that it gives. Thread:
  * main. */
 void cel_mpi_describe(char *text, size_t size);
+/* Whether the MPI library says that it takes the addresses of GPUs' memory;
+ * else why not. Thread: main. */
+bool cel_mpi_takes_gpus(char *why, size_t size);
 #endif

@@ -14,6 +14,14 @@
 #include "embed/choice.h"
 #include "runtime/drawing.h"
 
+/* As --between says; for what is not, see cel_road_way. */
+typedef enum cel_session_between {
+  CEL_BETWEEN_ANY,
+  CEL_BETWEEN_STAGED,
+  CEL_BETWEEN_MPI,
+  CEL_BETWEEN_NCCL
+} cel_session_between;
+
 typedef struct cel_session_options {
   cel_choice_wish wish;
   int32_t horizon_step; /* 0: default */
@@ -35,7 +43,8 @@ typedef struct cel_session_options {
   /* Once connected on all ranks if on one, as no_collectives: messages between
    * GPUs go by host memory; or those within a host as those between hosts. */
   bool staged, apart;
-  bool chunked; /* those between hosts go in chunks, however short; likewise */
+  /* By which way those between hosts go, however short; likewise. */
+  cel_session_between between;
   bool no_collectives;
   bool unbound; /* leaves threads to all cores of the host */
   bool dry;     /* see cel_session_imagine */

@@ -212,10 +212,18 @@ static cel_status link_gpus(cel_session *s) {
   return share_direct(s);
 }
 
-/* Messages that do not go from GPU to GPU, such as all between hosts, go
- * through pinned memory in chunks. All ranks come here and do the same. */
+/* What messages go by that do not go from GPU to GPU within a host, such as all
+ * between hosts: pinned memory in chunks, or what was asked for. All ranks come
+ * here and do the same. */
 static cel_status take_road(cel_session *s) {
+  static const cel_road_way ways[] = {[CEL_BETWEEN_STAGED] = CEL_ROAD_STAGED,
+                                      [CEL_BETWEEN_MPI] = CEL_ROAD_MPI,
+                                      [CEL_BETWEEN_NCCL] = CEL_ROAD_NCCL};
+  static const char *const names[] = {[CEL_BETWEEN_STAGED] = "staged",
+                                      [CEL_BETWEEN_MPI] = "mpi",
+                                      [CEL_BETWEEN_NCCL] = "nccl"};
   const cel_transport *t = s->transport;
+  char mpi[CEL_ROAD_WHY] = "";
   if (t->ranks == 1 || t->dry || !s->seeks_gpus) return CEL_E_OK;
   s->some_far = t->messages.nears < t->ranks - 1;
   CEL_TRY(find_any(s, &s->some_far));
@@ -224,15 +232,19 @@ static cel_status take_road(cel_session *s) {
     snprintf(s->no_road, sizeof s->no_road, "--transfers staged");
     return CEL_E_OK;
   }
+  cel_session_between between = s->options.between;
+  bool forced = between != CEL_BETWEEN_ANY;
   cel_road_config config = {.cuda = s->cuda,
-                            .far_bytes = s->options.chunked ? 1 : 0};
+                            .way = forced ? ways[between] : CEL_ROAD_STAGED,
+                            .takes_gpus = between == CEL_BETWEEN_MPI &&
+                                          cel_mpi_takes_gpus(mpi, sizeof mpi),
+                            .far_bytes = forced ? 1 : 0};
   CEL_TRY(cel_transport_road(s->transport, &config, &s->transport, s->no_road));
-  return s->options.chunked && s->no_road[0] != '\0'
-             ? cel_fail(CEL_E_ARGUMENT,
-                        "--between staged: messages between GPUs cannot go in "
-                        "chunks: %s",
-                        s->no_road)
-             : CEL_E_OK;
+  if (!forced || s->no_road[0] == '\0') return CEL_E_OK;
+  return cel_fail(
+      CEL_E_ARGUMENT,
+      "--between %s: messages between GPUs cannot go that way: %s%s%s",
+      names[between], s->no_road, mpi[0] != '\0' ? ": " : "", mpi);
 }
 
 /* What all ranks exchange goes by NCCL then, between the memories of all GPUs,
@@ -296,7 +308,9 @@ static cel_status share_options(cel_session *s) {
   CEL_TRY(find_any(s, &s->seeks_gpus));
   CEL_TRY(find_any(s, &s->options.staged));
   CEL_TRY(find_any(s, &s->options.apart));
-  CEL_TRY(find_any(s, &s->options.chunked));
+  int64_t between = s->options.between;
+  CEL_TRY(all_reduce_max(s, &between));
+  s->options.between = (cel_session_between)between;
   return find_any(s, &s->options.no_collectives);
 }
 

@@ -28,9 +28,10 @@ M.list = {
       .. "a host as those between hosts",
     choices = { "direct", "staged", "between" } },
   { name = "between", unchecked = true, value = "HOW",
-    text = "staged: messages between GPUs of several hosts go through pinned memory in chunks, "
-      .. "however short; by default long ones do",
-    choices = { "staged" } },
+    text = "which way messages between GPUs of several hosts go, however short: staged, through "
+      .. "pinned memory in chunks, as long ones do by default; nccl; or mpi, from GPU to GPU by "
+      .. "an MPI library that can do that",
+    choices = { "nccl", "mpi", "staged" } },
   { name = "no-collectives", unchecked = true, flag = true,
     text = "what all ranks exchange goes by messages between pairs of them" },
   { name = "no-bind", flag = true,

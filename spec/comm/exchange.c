@@ -10,6 +10,7 @@
 #include "comm/report.h"
 
 enum { BACKGROUND = 0xA5, PATIENCE = 120 /* s */ };
+enum { DIRECT = 4 /* lines before it */, WAYS };
 
 _Noreturn void exchange_give_up(cel_transport *t, const char *why) {
   fprintf(stderr, "rank %lld: %s\n", (long long)t->rank, why);
@@ -31,9 +32,10 @@ void exchange_nap(void) {
 /* --- ends ----------------------------------------------------------------- */
 
 void exchange_number(exchange_planned *plan, int64_t n, int64_t ranks) {
-  uint64_t *next = cel_alloc_zero((size_t)(3 * ranks * ranks) * sizeof *next);
+  uint64_t *next =
+      cel_alloc_zero((size_t)(WAYS * ranks * ranks) * sizeof *next);
   for (exchange_planned *p = plan; p < plan + n; ++p) {
-    int64_t way = p->direct ? 2 : p->line;
+    int64_t way = p->direct ? DIRECT : p->line;
     p->sequence = next[(way * ranks + p->from) * ranks + p->to]++;
   }
   cel_free(next);

@@ -23,8 +23,15 @@ typedef struct head {
   uint64_t call, bytes;
 } head;
 
+/* What the members know of each other, behind the rings. */
+typedef struct table {
+  _Atomic(int64_t) rank[MEMBERS], puts[MEMBERS];
+} table;
+
 struct ncclComm {
   ring *rings; /* of all pairs */
+  table *table;
+  int running; /* groups */
   int member, members, waits;
   unsigned connected; /* to whom, since its first group: later is too late */
   bool started;
@@ -52,6 +59,7 @@ typedef struct reduction {
 /* What a group puts on one stream. */
 typedef struct group {
   CUstream stream;
+  ncclComm_t comm;
   CEL_VEC(transfer) transfer;
   CEL_VEC(reduction) reduction;
 } group;
@@ -60,6 +68,8 @@ static cel_random dice;
 static int depth;
 static CEL_VEC(group *) open_groups;
 static int64_t calls_left = INT64_MAX;
+static int64_t own_rank = -1; /* fake_nccl_pairs */
+static int most_running, running;
 static bool slow;
 
 /* ---- communicators ------------------------------------------------------- */
@@ -69,7 +79,7 @@ typedef struct identity {
 } identity;
 
 static size_t all_rings(void) {
-  return sizeof(ring) * MEMBERS * MEMBERS;
+  return sizeof(ring) * MEMBERS * MEMBERS + sizeof(table);
 }
 
 static ncclResult_t get_version(int *version) {
@@ -109,7 +119,10 @@ static ncclResult_t init(ncclComm_t *out, int members, ncclUniqueId from,
   void *at = fake_file_map(file, all_rings());
   close(file);
   *out = cel_alloc_zero(sizeof **out);
-  **out = (struct ncclComm){.rings = at, .member = member, .members = members};
+  table *all = (table *)((ring *)at + MEMBERS * MEMBERS);
+  **out = (struct ncclComm){
+      .rings = at, .table = all, .member = member, .members = members};
+  atomic_store(&all->rank[member], own_rank);
   return answer(*out);
 }
 
@@ -210,6 +223,7 @@ static bool progress(void *context) {
   }
   if (!all) return false;
   for (uint32_t i = 0; i < g->reduction.n; ++i) reduce(&g->reduction.at[i]);
+  if (--g->comm->running == 0) --running;
   cel_vec_release(&g->reduction);
   cel_vec_release(&g->transfer);
   cel_free(g);
@@ -248,6 +262,19 @@ static ncclResult_t group_start(void) {
   return ncclSuccess;
 }
 
+/* See fake_nccl_pairs. */
+static void check_pair(ncclComm_t comm) {
+  const table *all = comm->table;
+  int me = comm->member, other = 1 - me;
+  if (own_rank < 0) return;
+  if (atomic_load(&all->rank[other]) < own_rank &&
+      atomic_load(&all->puts[other]) <= atomic_load(&all->puts[me]))
+    cel_bug("fake NCCL: the end of the higher rank is put first");
+  if (comm->running > 1) cel_bug("fake NCCL: a second part is put");
+  if (running > most_running)
+    cel_bug("fake NCCL: %d communicators are at it", running);
+}
+
 static ncclResult_t group_end(void) {
   cel_assert(depth == 1);
   ncclResult_t code = ncclSuccess;
@@ -255,6 +282,10 @@ static ncclResult_t group_end(void) {
     group *g = open_groups.at[i];
     ncclComm_t comm = g->transfer.at[0].comm;
     comm->started = true;
+    g->comm = comm;
+    if (comm->running++ == 0) ++running;
+    check_pair(comm);
+    atomic_fetch_add(&comm->table->puts[comm->member], 1);
     code = answer(comm);
     fake_cuda_call(g->stream, progress, g);
   }
@@ -336,6 +367,11 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t n,
   return ncclSuccess;
 }
 
+void fake_nccl_pairs(int64_t rank, int most) {
+  own_rank = rank;
+  most_running = most;
+}
+
 void fake_nccl_break(int64_t calls) {
   calls_left = calls;
 }
@@ -362,5 +398,6 @@ const cel_nccl_api *fake_nccl(uint64_t seed) {
                                    .ncclSend = nccl_send,
                                    .ncclRecv = nccl_recv};
   dice.state = seed;
+  own_rank = -1;
   return &api;
 }

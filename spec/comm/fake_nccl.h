@@ -12,8 +12,13 @@
 
 #include "comm/nccl/nccl_api.h"
 
-/* Up to 16 members. Never freed. Thread: main. */
+/* Up to 16 members, and not fake_nccl_pairs. Never freed. Thread: main. */
 const cel_nccl_api *fake_nccl(uint64_t seed);
+/* From now on communicators are of two members, whose ranks differ: it is a bug
+ * if the one of the higher rank puts something before the other one has, if
+ * something is put before what was put last is through, or if more than `most`
+ * of them have something under way. */
+void fake_nccl_pairs(int64_t rank, int most);
 /* From the next call but `calls` on, all fail. */
 void fake_nccl_break(int64_t calls);
 /* From now on a call is in progress for long, and so is an answer. */

@@ -56,7 +56,8 @@ static exchange_planned *make_plan(const settings *set, int64_t ranks,
     exchange_planned *p = &plan[i];
     p->from = cel_random_int(&r, 0, ranks - 1);
     p->to = cel_random_int(&r, 0, ranks - 1);
-    p->line = cel_random_chance(&r, 30);
+    p->line = 0;
+    if (cel_random_chance(&r, 30)) p->line = (uint8_t)cel_random_int(&r, 1, 3);
     p->salt = cel_random_next(&r);
     plan_shape(p, &r, cel_random_chance(&r, (int)set->large));
   }

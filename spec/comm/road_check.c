@@ -2,27 +2,34 @@
  * its own.
  *
  *   mpirun -n 4 road_check exchange [--seed S] [--messages N] [--buffers B]
- *                                   [--fake]
- *   mpirun -n 2 road_check speed|mismatch|breaks|refused|several [--fake]
+ *                                   [--way staged|mpi|nccl] [--lanes N]
+ * [--fake] mpirun -n 2 road_check speed|mismatch|breaks|refused|several
+ * [--fake] mpirun -n 2 road_check lost|deaf --way nccl --fake
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 20
  * MiB (exchange.h), of which some go by the inner transport. Chunks and bounds
  * are far below what a run uses, so that all queues fill; with --large they are
  * those of a run. `mismatch`: the two ends of a message expect other lengths.
  * `breaks`: rank 0's driver fails, and it gets back all that it posted.
- * `refused`: the last rank has no GPU; `several`: it has two. `speed`: from one
- * rank to the other and back, beside MPI alone with pinned memory, and beside a
- * copy of all, MPI and a copy of all, one after the other. Ranks take the GPUs
- * in turns, and may share one. With --fake there is none (fake_cuda.h). The
- * last line of a good run is `N passed, 0 failed`; where there is no road,
- * `pending: WHY`.
+ * `refused`: the last rank has no GPU; `several`: it has two. `lost`: NCCL
+ * waits on rank 0's GPU for rank 1, which does not go on, and rank 0 gets its
+ * stream and its message back. `deaf`: NCCL does not start on rank 1. With
+ * --deaf MPI does not take GPUs' memory. Each rank is on a host of its own for
+ * NCCL, too. `speed`: from one rank to the other and back, beside the way's
+ * library alone (for chunks that is MPI with pinned memory), and beside a copy
+ * of all, MPI and a copy of all, one after the other. Ranks take the GPUs in
+ * turns, and may share one. With --fake there is none (fake_cuda.h). The last
+ * line of a good run is `N passed, 0 failed`; where there is no road, `pending:
+ * WHY`.
  */
+#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/exchange.h"
+#include "comm/fake_nccl.h"
 #include "comm/mpi/mpi.h"
 #include "comm/road/road_state.h"
 #include "device/cuda/cuda_copy.h"
@@ -34,7 +41,9 @@ typedef struct settings {
   uint64_t seed;
   int64_t messages;
   uint32_t buffers;
-  bool fake, large;
+  cel_road_way way;
+  uint32_t lanes;
+  bool fake, large, deaf;
 } settings;
 
 /* --- the list ------------------------------------------------------------- */
@@ -199,21 +208,53 @@ static void breaks(cel_transport *t, cel_cuda *cuda, const settings *set) {
         printf("%s\n", done[i].error->text);
       cel_free(done[i].error);
     }
-    if (t->rank == 0 && back == 0 && got > 0) fake_cuda_break(0);
+    if (t->rank == 0 && back == 0 && got > 0) {
+      fake_cuda_break(0);
+      fake_nccl_break(0);
+    }
     back += got;
   }
   printf("%s came back\n", failed > 0 && failed < far ? "all" : "not all");
   t->control.abort(t->control.self, 3);
 }
 
+/* Rank 0's end of a part is put, as rank 1 has it, which puts nothing. */
+static void lost(cel_transport *t, const cel_cuda *cuda) {
+  const cel__road *road = (const cel__road *)t;
+  cel__road_step last = t->rank == 0 ? CEL__PART_RUNS : CEL__PART_AWAITS;
+  cel_strided piece = dense(reserve(cuda, 5000), 5000);
+  cel_posted message = message_of(t, &piece, 0);
+  cel_done done;
+  if (t->rank == 0)
+    t->messages.send(t->messages.self, &message);
+  else
+    t->messages.receive(t->messages.self, &message);
+  while (road->lanes.at[0]->step != last)
+    if (t->poll(t, &done, 1) > 0) exchange_give_up(t, "it is through");
+  while (t->rank > 0) exchange_nap();
+  for (int i = 0; i < 1000; ++i)
+    if (t->poll(t, &done, 1) > 0) exchange_give_up(t, "it is through");
+  t->halt(t);
+  while (t->poll(t, &done, 1) == 0) {
+  }
+  if (cuda->api->cuStreamSynchronize(road->lanes.at[0]->stream) == CUDA_SUCCESS)
+    printf("the stream is free, and the message is %s\n",
+           cel_status_name(done.error->code));
+  fflush(stdout);
+  t->control.abort(t->control.self, 3);
+}
+
 /* --- speed ---------------------------------------------------------------- */
 
+/* The bare library of the way, and what the way is compared with beside it. */
 typedef struct racer {
   cel_transport *t;
   const cel_cuda *cuda;
   CUstream stream;
   CUdeviceptr device;
   void *pinned;
+  const cel_nccl_api *nccl;
+  ncclComm_t comm;
   uint64_t numbers[2]; /* of messages received, sent */
 } racer;
 
@@ -234,13 +275,45 @@ static void by_road(racer *r, uint64_t bytes, bool sends) {
   await(r->t);
 }
 
-static void by_mpi(racer *r, uint64_t bytes, bool sends) {
+static void by_mpi_at(const racer *r, void *at, uint64_t bytes, bool sends) {
   int peer = (int)(1 - r->t->rank), n = (int)bytes;
   if (sends)
-    MPI_Send(r->pinned, n, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+    MPI_Send(at, n, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
   else
-    MPI_Recv(r->pinned, n, MPI_BYTE, peer, 1, MPI_COMM_WORLD,
-             MPI_STATUS_IGNORE);
+    MPI_Recv(at, n, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void by_mpi(racer *r, uint64_t bytes, bool sends) {
+  by_mpi_at(r, r->pinned, bytes, sends);
+}
+
+static void by_mpi_between_gpus(racer *r, uint64_t bytes, bool sends) {
+  by_mpi_at(r, (void *)(uintptr_t)r->device, bytes, sends);
+}
+
+static void by_nccl(racer *r, uint64_t bytes, bool sends) {
+  void *at = (void *)(uintptr_t)r->device;
+  int peer = (int)(1 - r->t->rank);
+  ncclResult_t code =
+      sends ? r->nccl->ncclSend(at, bytes, ncclInt8, peer, r->comm, r->stream)
+            : r->nccl->ncclRecv(at, bytes, ncclInt8, peer, r->comm, r->stream);
+  if (code != ncclSuccess ||
+      r->cuda->api->cuStreamSynchronize(r->stream) != CUDA_SUCCESS)
+    exchange_give_up(r->t, "NCCL alone failed");
+}
+
+/* As a program would that does nothing else: its calls block. */
+static void start_nccl(racer *r) {
+  ncclConfig config = CEL_NCCL_CONFIG;
+  ncclUniqueId id;
+  char why[CEL_ROAD_WHY];
+  config.blocking = 1;
+  r->nccl = cel_nccl_api_load(why, sizeof why);
+  if (r->t->rank == 0) r->nccl->ncclGetUniqueId(&id);
+  MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+  if (r->nccl->ncclCommInitRankConfig(&r->comm, 2, id, (int)r->t->rank,
+                                      &config) != ncclSuccess)
+    exchange_give_up(r->t, "NCCL alone does not start");
 }
 
 /* Copies one after the other with the message between them. */
@@ -270,17 +343,30 @@ static double seconds(racer *r, uint64_t bytes, int rounds,
   return (exchange_now() - begin) / rounds / 2;
 }
 
-static double least(racer *r, uint64_t bytes, int rounds,
-                    void (*move)(racer *, uint64_t, bool)) {
-  double best = 1e9;
+/* A way beside its library alone; and beside a copy of all, MPI, and a copy of
+ * all. */
+static void compare(racer *r, cel_road_way way, uint64_t bytes) {
+  static const char *const name[] = {"staged", "mpi", "nccl"};
+  void (*const bare[])(racer *, uint64_t, bool) = {by_mpi, by_mpi_between_gpus,
+                                                   by_nccl};
+  int rounds = bytes < 1 << 20 ? 200 : bytes < 16 << 20 ? 40 : 10;
+  double alone = 1e9, turns = 1e9, road = 1e9;
   for (int i = 0; i < 5; ++i) {
-    double s = seconds(r, bytes, rounds, move);
-    if (s < best) best = s;
+    alone = fmin(alone, seconds(r, bytes, rounds, bare[way]) * 1e6);
+    turns = fmin(turns, seconds(r, bytes, rounds, in_turns) * 1e6);
+    road = fmin(road, seconds(r, bytes, rounds, by_road) * 1e6);
   }
-  return best;
+  if (r->t->rank == 0)
+    printf("%6llu KiB %-6s: library alone %9.1f us (%6.2f GB/s), in turns "
+           "%9.1f, road %9.1f (%6.2f GB/s): %.2f times as fast as in turns, "
+           "%.2f of the library's rate, %.2f of its time\n",
+           (unsigned long long)bytes >> 10, name[way], alone,
+           (double)bytes / alone * 1e-3, turns, road,
+           (double)bytes / road * 1e-3, turns / road, alone / road,
+           road / alone);
 }
 
-static void speed(cel_transport *t, cel_cuda *cuda) {
+static void speed(cel_transport *t, cel_cuda *cuda, cel_road_way way) {
   enum { MOST = 64 << 20 };
   racer r = {.t = t, .cuda = cuda, .device = reserve(cuda, MOST)};
   cel_cuda_memory pinned;
@@ -292,19 +378,10 @@ static void speed(cel_transport *t, cel_cuda *cuda) {
                                             0) != CUDA_SUCCESS)
     exchange_give_up(t, "speed is of two ranks");
   memset(r.pinned, 1, MOST);
-  for (uint64_t bytes = 4 << 10; bytes <= MOST; bytes *= 4) {
-    int rounds = bytes < 1 << 20 ? 200 : bytes < 16 << 20 ? 40 : 10;
-    double mpi = least(&r, bytes, rounds, by_mpi) * 1e6;
-    double turns = least(&r, bytes, rounds, in_turns) * 1e6;
-    double road = least(&r, bytes, rounds, by_road) * 1e6;
-    if (t->rank == 0)
-      printf("%6llu KiB: MPI alone %9.1f us (%5.2f GB/s), in turns %9.1f, "
-             "staged %9.1f (%5.2f GB/s): %.2f times as fast as in turns, %.2f "
-             "times MPI's time\n",
-             (unsigned long long)bytes >> 10, mpi, (double)bytes / mpi * 1e-3,
-             turns, road, (double)bytes / road * 1e-3, turns / road,
-             road / mpi);
-  }
+  if (way == CEL_ROAD_NCCL) start_nccl(&r);
+  for (uint64_t bytes = 4 << 10; bytes <= MOST; bytes *= 4)
+    compare(&r, way, bytes);
+  if (r.comm != NULL) r.nccl->ncclCommDestroy(r.comm);
   cuda->api->cuStreamDestroy_v2(r.stream);
   cuda->api->cuMemFree_v2(r.device);
   cel_cuda_memory_clear(&pinned);
@@ -344,32 +421,52 @@ static int run(const char *mode, settings *set) {
   char why[CEL_ROAD_WHY];
   if (strcmp(mode, "speed") == 0) set->large = true;
   cel_transport *t = join(set);
+  char host[32];
+  snprintf(host, sizeof host, "rank-%lld", (long long)t->rank);
+  setenv("NCCL_HOSTID", host, 0);
   bool first = t->rank == 0, last = t->rank == t->ranks - 1;
   cel_road_config config = {
       .cuda =
           set->fake ? fake_cuda(set->seed + (uint64_t)t->rank) : open_gpu(t),
+      .way = set->way,
+      .takes_gpus =
+          set->fake ? !set->deaf : cel_mpi_takes_gpus(why, sizeof why),
+      .nccl = set->fake ? fake_nccl(set->seed * 7 + (uint64_t)t->rank) : NULL,
+      .lanes = set->lanes,
       .buffers = set->buffers};
+  if (set->fake && set->way == CEL_ROAD_NCCL)
+    fake_nccl_pairs(t->rank, set->lanes > 0 ? (int)set->lanes : 16);
   if (!set->large) {
+    config.part_most = 9000;
     config.chunk_least = 512;
     config.chunk_most = 4096;
   }
   if (strcmp(mode, "refused") == 0 && last) config.cuda = NULL;
+  if (strcmp(mode, "deaf") == 0 && last) fake_nccl_break(0);
   if (strcmp(mode, "several") == 0 && last) fake_cuda_devices(config.cuda, 2);
   if (cel_transport_road(t, &config, &t, why) != CEL_E_OK)
     exchange_give_up(t, cel_error_last()->text);
   bool there = t->messages.far_bytes > 0;
   if (there && strcmp(mode, "speed") == 0)
-    speed(t, config.cuda);
+    speed(t, config.cuda, set->way);
   else if (there && strcmp(mode, "mismatch") == 0)
     mismatch(t, config.cuda);
   else if (there && strcmp(mode, "breaks") == 0)
     breaks(t, config.cuda, set);
+  else if (there && strcmp(mode, "lost") == 0)
+    lost(t, config.cuda);
   else if (there)
     exchange(t, config.cuda, set);
   t->destroy(t);
   if (first && there) printf("1 passed, 0 failed\n");
   if (first && !there) printf("pending: %s\n", why);
   return 0;
+}
+
+static cel_road_way way_of(const char *name) {
+  return strcmp(name, "mpi") == 0    ? CEL_ROAD_MPI
+         : strcmp(name, "nccl") == 0 ? CEL_ROAD_NCCL
+                                     : CEL_ROAD_STAGED;
 }
 
 int main(int argc, char **argv) {
@@ -383,11 +480,18 @@ int main(int argc, char **argv) {
       set.seed = strtoull(argv[++i], NULL, 10);
     else if (i + 1 < argc && strcmp(argv[i], "--messages") == 0)
       set.messages = strtoll(argv[++i], NULL, 10);
+    else if (strcmp(argv[i], "--deaf") == 0)
+      set.deaf = true;
+    else if (i + 1 < argc && strcmp(argv[i], "--lanes") == 0)
+      set.lanes = (uint32_t)strtoul(argv[++i], NULL, 10);
+    else if (i + 1 < argc && strcmp(argv[i], "--way") == 0)
+      set.way = way_of(argv[++i]);
     else if (i + 1 < argc && strcmp(argv[i], "--buffers") == 0)
       set.buffers = (uint32_t)strtoul(argv[++i], NULL, 10);
   if (argc >= 2) return run(argv[1], &set);
-  fprintf(stderr, "road_check exchange|speed|mismatch|breaks|refused|several "
-                  "[--seed S] [--messages N] [--buffers B] [--large] "
-                  "[--fake]\n");
+  fprintf(stderr,
+          "road_check exchange|speed|mismatch|breaks|refused|several|lost|deaf "
+          "[--seed S] [--messages N] [--buffers B] [--way staged|mpi|nccl] "
+          "[--lanes N] [--large] [--deaf] [--fake]\n");
   return 2;
 }

@@ -10,6 +10,22 @@ checker.describe("the road between the GPUs of several hosts", "road_check", fun
     end)
   end
 
+  for _, way in ipairs({ "mpi", "nccl" }) do
+    it("moves messages of all shapes by " .. way, function()
+      for seed = 1, 2 do
+        local r = check(seed + 1, { "exchange", "--fake", "--way", way, "--seed", seed,
+          "--messages", 30 })
+        assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+      end
+    end)
+  end
+
+  it("sends what NCCL has no room for in chunks", function()
+    local r = check(3, { "exchange", "--fake", "--way", "nccl", "--lanes", 2,
+      "--messages", 30 })
+    assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+  end)
+
   it("moves messages in chunks of usual lengths", function()
     local r = check(2, { "exchange", "--fake", "--large", "--messages", 40 })
     assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
@@ -20,6 +36,24 @@ checker.describe("the road between the GPUs of several hosts", "road_check", fun
     assert.equal("pending: rank 2: it uses no GPU\n", r.stdout, r.stderr)
     r = check(2, { "several", "--fake" })
     assert.equal("pending: rank 1: it has several GPUs\n", r.stdout, r.stderr)
+  end)
+
+  it("is not made by an MPI that does not take GPUs' memory", function()
+    local r = check(2, { "exchange", "--fake", "--way", "mpi", "--deaf" })
+    assert.equal("pending: rank 0: its MPI does not take GPUs' memory\n", r.stdout, r.stderr)
+  end)
+
+  it("says so on both ranks when NCCL does not start on one", function()
+    local r = check(2, { "deaf", "--fake", "--way", "nccl" })
+    assert.matches("rank %d: messages between the GPUs of ranks %d and %d cannot go by NCCL "
+      .. "%(%-%-between nccl%): rank 1: NCCL: internal error\n", r.stderr)
+    assert.is_true(r.status ~= 0 and r.status ~= 124, r.status)
+  end)
+
+  it("lets a stream go on which NCCL waits for a rank that does not come", function()
+    local r = check(2, { "lost", "--fake", "--way", "nccl" })
+    assert.equal("the stream is free, and the message is CANCELLED\n", r.stdout, r.stderr)
+    assert.equal(3, r.status)
   end)
 
   it("tells a receiver that expects another length", function()
@@ -35,9 +69,24 @@ checker.describe("the road between the GPUs of several hosts", "road_check", fun
     assert.equal(3, r.status)
   end)
 
+  it("gives all back when the driver or NCCL fails", function()
+    local r = check(2, { "breaks", "--fake", "--way", "nccl" })
+    assert.matches("^GPU 0[^\n]+ while [^\n]+\nall came back\n", r.stdout)
+    assert.equal(3, r.status)
+  end)
+
   it("does all of it on GPUs, which ranks may share", function()
     for _, words in ipairs({ { "exchange" }, { "exchange", "--large", "--buffers", 0 } }) do
       checker.passes(check(3, words), pending)
+    end
+  end)
+
+  -- Each rank is on a host of its own for NCCL, so that they may share a GPU.
+  it("does so by NCCL between GPUs, which ranks may share", function()
+    for _, words in ipairs({ { "exchange" }, { "exchange", "--large", "--messages", 20 } }) do
+      words[#words + 1] = "--way"
+      words[#words + 1] = "nccl"
+      checker.passes(check(2, words, { NCCL_IB_DISABLE = 1, NCCL_SOCKET_IFNAME = "lo" }), pending)
     end
   end)
 end)

@@ -1,5 +1,6 @@
 /* Over MPI: each process is a rank, and all programs run on one engine, one
  * after another, with the settings of the first. */
+#include "comm/fake_nccl.h"
 #include "comm/link/link_state.h"
 #include "comm/mpi/mpi.h"
 #include "comm/nccl/nccl.h"
@@ -25,14 +26,26 @@ static void link_up(rank *r, cel_cuda *cuda) {
   if (p->seed % 2 == 0) r->transport->messages.chain_bytes = p->chain_bytes;
 }
 
-/* As between hosts, in chunks of a few elements. */
+/* As between hosts, in chunks of a few elements; by each way where all of it is
+ * simulated, and some of it by NCCL then. */
 static void take_road(rank *r, cel_cuda *cuda) {
+  static const cel_road_way ways[] = {CEL_ROAD_STAGED, CEL_ROAD_NCCL,
+                                      CEL_ROAD_MPI, CEL_ROAD_NCCL};
+  enum { WAYS = 4, LANES = 4 };
+  bool fake = !r->program->cuda;
   char why[CEL_ROAD_WHY];
   cel_road_config config = {.cuda = cuda,
+                            .way = fake ? ways[r->program->seed % WAYS]
+                                        : CEL_ROAD_STAGED,
+                            .nccl = fake ? fake_nccl(r->program->seed) : NULL,
+                            .takes_gpus = fake,
+                            .part_most = 100,
+                            .lanes = LANES,
                             .far_bytes = r->program->far_bytes,
                             .chunk_least = 16,
                             .chunk_most = 64,
                             .buffers = 3};
+  if (fake && config.way == CEL_ROAD_NCCL) fake_nccl_pairs(r->index, LANES);
   must(cel_transport_road(r->transport, &config, &r->transport, why));
 }
 

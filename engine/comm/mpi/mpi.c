@@ -1,5 +1,6 @@
 #include "comm/mpi/mpi.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -250,6 +251,24 @@ void cel_mpi_describe(char *text, size_t size) {
   if (running) MPI_Query_thread(&level);
   snprintf(text, size, "%s, %s", library,
            running ? thread_name(level) : "not started");
+}
+
+/* An extension, which not every library has. One that says no, or nothing, may
+ * read such an address as one of the host's and end the process, so it is not
+ * tried out. */
+bool cel_mpi_takes_gpus(char *why, size_t size) {
+  static const char name[] = "MPIX_Query_cuda_support";
+  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+  int (*query)(void);
+  void *symbol = dlsym(RTLD_DEFAULT, name);
+  memcpy(&query, &symbol, sizeof query);
+  if (symbol != NULL && query() == 1) return true;
+  library_name(library);
+  snprintf(why, size, "%.60s %s %s", library,
+           symbol != NULL ? "does not take the memory of GPUs, says its"
+                          : "does not say whether it takes GPUs' memory: no",
+           name);
+  return false;
 }
 
 /* Half of the time that Open MPI takes to start goes into a search for networks

@@ -69,7 +69,7 @@ enum {
   CEL__TAG_GATHER = 5,
   CEL__TAG_GREETING = 6,
   CEL__CREDIT_RECEIVES = 4,
-  CEL__MPI_LINES = 2
+  CEL__MPI_LINES = 4 /* a power of two */
 };
 enum { CEL__MPI_NO_GROUPS = 384, CEL__MPI_UNITS = 8 };
 /* Ranks that run different programs may take different messages or collectives

@@ -9,13 +9,13 @@
 
 /* --- credits and announcements ------------------------------------------ */
 
-enum { ANNOUNCES = 1, OF_LINE_1 = 2, KIND_BITS = 2 };
+enum { ANNOUNCES = 1, LINE_SHIFT = 1, KIND_BITS = 3 };
 
 static void send_word(cel__mpi *m, const cel__mpi_side *side, uint64_t number,
                       uint64_t kind) {
   uint64_t *value = cel_alloc(sizeof *value);
   MPI_Request request;
-  *value = number << KIND_BITS | kind | (side->line > 0 ? OF_LINE_1 : 0);
+  *value = number << KIND_BITS | kind | (uint64_t)side->line << LINE_SHIFT;
   int code = MPI_Isend(value, 1, MPI_UINT64_T, (int)side->peer, CEL__TAG_CREDIT,
                        m->control, &request);
   if (cel__mpi_breaks(m, code, "sending a credit to", side->peer)) return;
@@ -112,7 +112,7 @@ void cel__mpi_control_ended(cel__mpi *m, cel__mpi_row row,
     break;
   case CEL__CREDIT_IN: {
     uint64_t word = *(uint64_t *)row.what, number = word >> KIND_BITS;
-    uint8_t line = (word & OF_LINE_1) != 0;
+    uint8_t line = word >> LINE_SHIFT & (CEL__MPI_LINES - 1);
     expect_credit(m, row.what);
     if (word & ANNOUNCES)
       cel__mpi_announced(m, status->MPI_SOURCE, line, number);

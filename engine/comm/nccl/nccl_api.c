@@ -5,6 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
+cel_status cel_nccl_identify(const cel_cuda *cuda, int32_t device,
+                             uint64_t *out) {
+  const char *host = getenv("NCCL_HOSTID");
+  uint64_t seed = host != NULL ? cel_hash(host, strlen(host), 0) : 0;
+  char uuid[CEL_CUDA_UUID];
+  CUresult code =
+      cuda->api->cuDeviceGetUuid_v2(uuid, cuda->device[device].device);
+  if (code != CUDA_SUCCESS)
+    return cel_fail(CEL_E_MISSING, "GPU %d does not say which it is: %s",
+                    cuda->device[device].ordinal,
+                    cel_cuda_api_text(cuda->api, code));
+  *out = cel_hash(uuid, CEL_CUDA_UUID, seed);
+  return CEL_E_OK;
+}
+
 void cel_nccl_version_text(int version, char *text, size_t size) {
   snprintf(text, size, "%d.%d.%d", version / 10000, version / 100 % 100,
            version % 100);

@@ -7,7 +7,7 @@
 #ifndef CEL_COMM_NCCL_NCCL_API_H
 #define CEL_COMM_NCCL_NCCL_API_H
 
-#include "device/cuda_api.h"
+#include "device/cuda/cuda.h"
 
 typedef int ncclResult_t, ncclDataType_t, ncclRedOp_t;
 typedef struct ncclComm *ncclComm_t;
@@ -73,6 +73,19 @@ typedef struct cel_nccl_api {
 /* Loaded once; null, and `why`, where it is not to be had: "no NCCL:
  * libnccl.so.2: cannot open ...". Thread: main. */
 const cel_nccl_api *cel_nccl_api_load(char *why, size_t size);
+/* Calls return before they are done. */
+#define CEL_NCCL_CONFIG                                                        \
+  {                                                                            \
+    .size = sizeof(ncclConfig), .magic = CEL_NCCL_MAGIC,                       \
+    .version = CEL_NCCL_OLDEST, .blocking = 0,                                 \
+    .cgaClusterSize = CEL_NCCL_UNDEFINED, .minCTAs = CEL_NCCL_UNDEFINED,       \
+    .maxCTAs = CEL_NCCL_UNDEFINED, .splitShare = CEL_NCCL_UNDEFINED            \
+  }
+
+/* Which GPU NCCL takes this one for: NCCL_HOSTID tells ranks that share one
+ * apart. CEL_E_MISSING. Thread: main, executor. */
+cel_status cel_nccl_identify(const cel_cuda *cuda, int32_t device,
+                             uint64_t *out);
 /* "2.28.9", of what ncclGetVersion says. Thread: any. */
 void cel_nccl_version_text(int version, char *text, size_t size);
 

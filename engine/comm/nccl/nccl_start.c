@@ -2,14 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "comm/nccl/nccl_state.h"
 #include "device/clock.h"
 #include "tuning.h"
 
 enum {
   WHY = 160,
-  UUID = 16,
   PATIENCE_S = 60 /* for a peer that failed and cannot say so yet */
 };
 
@@ -35,17 +33,10 @@ static cel_status describe_gpus(const cel_nccl_config *config, hello *mine) {
   if (cuda == NULL) return cel_fail(CEL_E_MISSING, "it uses no GPU");
   mine->devices = cuda->devices;
   mine->memory = config->memory != 0 ? config->memory : UINT64_MAX;
-  const char *host = getenv("NCCL_HOSTID"); /* whose GPU NCCL takes it for */
-  uint64_t seed = host != NULL ? cel_hash(host, strlen(host), 0) : 0;
   for (int32_t d = 0; d < cuda->devices; ++d) {
     const cel_cuda_device *device = &cuda->device[d];
     if (device->memory < mine->memory) mine->memory = device->memory;
-    char uuid[UUID];
-    CUresult code = cuda->api->cuDeviceGetUuid_v2(uuid, device->device);
-    if (code != CUDA_SUCCESS)
-      return cel_fail(CEL_E_MISSING, "GPU %d does not say which it is: %s",
-                      device->ordinal, cel_cuda_api_text(cuda->api, code));
-    mine->gpu[d] = cel_hash(uuid, UUID, seed);
+    CEL_TRY(cel_nccl_identify(cuda, d, &mine->gpu[d]));
   }
   return CEL_E_OK;
 }
@@ -153,14 +144,7 @@ static void settle(cel__nccl *n, const hello *all) {
 
 /* All devices at once, as each waits for all. */
 static cel_status connect(cel__nccl *n, ncclUniqueId id) {
-  ncclConfig config = {.size = sizeof config,
-                       .magic = CEL_NCCL_MAGIC,
-                       .version = CEL_NCCL_OLDEST,
-                       .blocking = 0,
-                       .cgaClusterSize = CEL_NCCL_UNDEFINED,
-                       .minCTAs = CEL_NCCL_UNDEFINED,
-                       .maxCTAs = CEL_NCCL_UNDEFINED,
-                       .splitShare = CEL_NCCL_UNDEFINED};
+  ncclConfig config = CEL_NCCL_CONFIG;
   int first = (int)(n->base.rank * n->devices);
   int64_t deadline = cel__nccl_deadline();
   ncclResult_t code = n->api->ncclGroupStart();

@@ -8,7 +8,9 @@ static bool grow(cel__road *road) {
   uint64_t bytes = size * CEL__ROAD_SLAB;
   bytes = (bytes + CEL_CUDA_GRAIN - 1) / CEL_CUDA_GRAIN * CEL_CUDA_GRAIN;
   void *slab;
-  if (!road->opened) cel_cuda_memory_init(memory, road->config.cuda, -1, true);
+  bool pinned = road->config.way != CEL_ROAD_MPI;
+  if (!road->opened)
+    cel_cuda_memory_init(memory, road->config.cuda, pinned ? -1 : 0, pinned);
   road->opened = true;
   if (cel_cuda_memory_reserve(memory, bytes, &slab) != CEL_E_OK) {
     cel__road_fail(road);

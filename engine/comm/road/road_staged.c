@@ -26,7 +26,7 @@ static cel__road_channel *channel_of(cel__road *road, int64_t peer,
   return road->channel.at[from] = made;
 }
 
-static void line_up(cel__road *road, cel__road_channel *channel) {
+void cel__road_line_up(cel__road *road, cel__road_channel *channel) {
   if (channel->lined || channel->waiting.n == 0) return;
   channel->lined = true;
   cel_vec_push(&road->line, channel);
@@ -79,16 +79,14 @@ static void post_inside(cel__road *road, cel__road_chunk *chunk) {
 }
 
 static void begin_chunk(cel__road *road, cel__road_transfer *transfer,
-                        void *buffer) {
+                        uint64_t bytes, void *buffer, bool packed) {
   cel__road_channel *channel = transfer->channel;
   cel__road_chunk *chunk = take_chunk(road);
-  uint64_t bytes = cel_road_chunk(&road->config, transfer->message->bytes);
-  uint64_t left = transfer->message->bytes - transfer->begun;
-  if (bytes > left) bytes = left;
   chunk->transfer = transfer;
   chunk->channel = channel;
   chunk->cursor = transfer->cursor;
   chunk->buffer = buffer;
+  chunk->packed = packed;
   ++channel->held;
   if (road->failed) return; /* it has no event */
   chunk->piece = (cel_strided){buffer, {1, 1}, {bytes, bytes}, bytes};
@@ -98,22 +96,22 @@ static void begin_chunk(cel__road *road, cel__road_transfer *transfer,
                                .bytes = bytes,
                                .pieces = 1,
                                .piece = &chunk->piece,
-                               .line = 1};
+                               .line = CEL__LINE_CHUNKS};
   transfer->begun += bytes;
   cel_cursor_skip(transfer->message, &transfer->cursor, bytes);
-  if (channel->sends)
+  if (channel->sends && packed)
     copy(road, chunk, OUT);
   else
     post_inside(road, chunk);
 }
 
 static void release_chunk(cel__road *road, cel__road_chunk *chunk) {
-  cel_vec_push(&road->free, chunk->buffer);
+  if (chunk->packed) cel_vec_push(&road->free, chunk->buffer);
   cel_vec_push(&road->spare, chunk);
   chunk->transfer = NULL;
   chunk->buffer = NULL;
   --chunk->channel->held;
-  line_up(road, chunk->channel);
+  cel__road_line_up(road, chunk->channel);
 }
 
 static void end_chunk(cel__road *road, cel__road_chunk *chunk) {
@@ -126,7 +124,7 @@ static void end_chunk(cel__road *road, cel__road_chunk *chunk) {
 void cel__road_arrived(cel__road *road, cel__road_chunk *chunk) {
   if (road->failed)
     release_chunk(road, chunk);
-  else if (chunk->channel->sends)
+  else if (chunk->channel->sends || !chunk->packed)
     end_chunk(road, chunk);
   else
     copy(road, chunk, IN);
@@ -134,17 +132,36 @@ void cel__road_arrived(cel__road *road, cel__road_chunk *chunk) {
 
 /* ---- going on ------------------------------------------------------------ */
 
+static uint64_t next_chunk(const cel__road *road,
+                           const cel__road_transfer *transfer) {
+  uint64_t bytes = cel_road_chunk(&road->config, transfer->message->bytes);
+  uint64_t left = transfer->message->bytes - transfer->begun;
+  return bytes < left ? bytes : left;
+}
+
+/* Where MPI finds these bytes in the GPU's memory; null: they are to be
+ * packed. */
+static void *unpacked(const cel__road *road, const cel__road_transfer *transfer,
+                      uint64_t bytes) {
+  if (road->config.way != CEL_ROAD_MPI) return NULL;
+  uintptr_t at = cel_cursor_dense(transfer->message, &transfer->cursor, bytes);
+  return (void *)at; // NOLINT: the driver's addresses
+}
+
 /* All of it into chunks; false: it lacks a buffer. */
 static bool begin(cel__road *road, cel__road_transfer *transfer) {
   cel__road_channel *channel = transfer->channel;
   while (transfer->begun < transfer->message->bytes && !road->failed) {
     if (channel->held == CEL_TUNE_ROAD_DEPTH) return false;
-    void *buffer = cel__road_take(road, channel->held == 0);
-    if (buffer == NULL) {
-      line_up(road, channel);
+    uint64_t bytes = next_chunk(road, transfer);
+    void *memory = unpacked(road, transfer, bytes);
+    bool packed = memory == NULL;
+    if (packed) memory = cel__road_take(road, channel->held == 0);
+    if (memory == NULL) {
+      cel__road_line_up(road, channel);
       return false;
     }
-    begin_chunk(road, transfer, buffer);
+    begin_chunk(road, transfer, bytes, memory, packed);
   }
   return !road->failed;
 }
@@ -169,7 +186,10 @@ void cel__road_post(cel__road *road, const cel_posted *message, bool sends) {
   transfer->at = road->transfers.n;
   cel_vec_push(&road->transfers, transfer);
   wait_for_turn(transfer->channel, transfer);
-  go_on(road, transfer->channel);
+  if (road->config.way == CEL_ROAD_NCCL && !transfer->channel->chunked)
+    cel__road_lane_go_on(road, transfer->channel);
+  else
+    go_on(road, transfer->channel);
 }
 
 /* Copies end in the order in which they were put. */
@@ -199,4 +219,6 @@ void cel__road_progress(cel__road *road) {
     first->lined = false;
     go_on(road, first);
   }
+  for (uint32_t i = road->lanes.n; i > 0 && !road->failed; --i)
+    cel__road_lane_go_on(road, road->lanes.at[i - 1]->channel);
 }

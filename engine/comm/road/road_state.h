@@ -3,6 +3,8 @@
 #ifndef CEL_COMM_ROAD_ROAD_STATE_H
 #define CEL_COMM_ROAD_ROAD_STATE_H
 
+#include <stdatomic.h>
+
 #include "base/vec.h"
 #include "comm/cursor.h"
 #include "comm/road/road.h"
@@ -24,6 +26,7 @@ typedef struct cel__road_chunk {
   cel_cursor cursor; /* of its first byte */
   void *buffer;
   CUevent copied;
+  bool packed; /* in a buffer; else where it belongs */
   cel_posted posted;
   cel_strided piece;
 } cel__road_chunk;
@@ -32,6 +35,8 @@ typedef struct cel__road_chunk {
 typedef struct cel__road_channel {
   int64_t peer;
   bool sends;
+  struct cel__road_lane *lane;           /* null: it does not go by NCCL */
+  bool chunked;                          /* that has been agreed on */
   bool lined;                            /* in road->line */
   uint32_t held;                         /* buffers */
   uint64_t next;                         /* number of the first of `waiting` */
@@ -50,7 +55,12 @@ typedef struct cel__road {
   CEL_VEC(cel__road_transfer *) transfers; /* all */
   CEL_VEC(cel__road_chunk *) chunks;       /* all, in use or not */
   CEL_VEC(cel__road_chunk *) spare;        /* of these: not in use */
-  cel_cuda_memory memory;                  /* pinned; once `opened` */
+  cel_cuda_memory memory; /* pinned, or the GPU's; once `opened` */
+  const cel_nccl_api *nccl;
+  CEL_VEC(struct cel__road_lane *) lanes;
+  CEL_VEC(struct cel__road_letter *) letters; /* on their way */
+  uint32_t polls;
+  _Atomic(bool) halted;
   bool opened;
   uint32_t buffers;     /* made */
   CEL_VEC(void *) free; /* buffers */
@@ -61,8 +71,67 @@ typedef struct cel__road {
 
 enum { CEL__ROAD_SLAB = 8 /* buffers */ };
 
-/* Tickets of the inner transport that have this bit are of chunks. */
+/* Tickets of the inner transport that have the first of these bits are of
+ * chunks, and with the second of letters. */
 #define CEL__ROAD_CHUNK (1ull << 62)
+#define CEL__ROAD_LETTER (1ull << 61)
+/* The inner transport's lines, of chunks, and of a channel's letters. */
+enum { CEL__LINE_CHUNKS = 1, CEL__LINE_FORTH = 2, CEL__LINE_BACK = 3 };
+
+/* What an end of a channel tells the other one; as long as both expect. */
+typedef struct cel__road_note {
+  char why[120]; /* it cannot go on; empty: it can */
+  bool full;     /* it has as many lanes as it may have */
+  int32_t version;
+  uint64_t gpu;
+  ncclUniqueId id; /* the sender's, of the two */
+} cel__road_note;
+
+typedef struct cel__road_letter {
+  struct cel__road_lane *lane;
+  cel_posted posted;
+  cel_strided piece;
+  cel__road_note note;
+  bool comes;  /* else it goes, and is freed when it has gone */
+  bool unread; /* it has come */
+  uint32_t at; /* in road->letters, if it goes */
+} cel__road_letter;
+
+typedef enum cel__road_stage {
+  CEL__LANE_OFFERS, /* the sender has said what it has; the other answers */
+  CEL__LANE_STARTS, /* NCCL does */
+  CEL__LANE_HEARS,  /* whether it has started at the other end */
+  CEL__LANE_OPEN
+} cel__road_stage;
+
+/* Of the part of a message that is next. */
+typedef enum cel__road_step {
+  CEL__PART_NONE,
+  CEL__PART_AWAITS, /* the other end */
+  CEL__PART_PUT,    /* NCCL is at it */
+  CEL__PART_RUNS    /* on the stream */
+} cel__road_step;
+
+/* What a channel has if it goes by NCCL. */
+typedef struct cel__road_lane {
+  cel__road_channel *channel;
+  cel__road_stage stage;
+  cel__road_note mine;
+  ncclComm_t comm;
+  CUstream stream;
+  CUevent through;
+  int64_t deadline; /* of the start */
+  cel__road_letter in;
+  uint64_t came, went; /* letters */
+  cel__road_step step;
+  cel__road_transfer *transfer; /* some of it is to be begun, or under way */
+  uint64_t bytes;               /* of the part */
+  CUdeviceptr at;
+  cel_cursor cursor; /* of its first byte */
+  bool packed;       /* it is in the buffer */
+  ncclResult_t code;
+  CUdeviceptr buffer; /* of config.part_most bytes; 0: none was needed yet */
+} cel__road_lane;
 
 /* road_transport.c */
 /* All fails from the next poll on, as the thread's error record says. */
@@ -79,7 +148,34 @@ void cel__road_arrived(cel__road *road, cel__road_chunk *chunk);
 /* What the streams have come to, and what may go on. */
 void cel__road_progress(cel__road *road);
 
+/* road_lane.c */
+/* What the channel's lane, if it has one or is to have one, may do. */
+void cel__road_lane_go_on(cel__road *road, cel__road_channel *channel);
+/* road_meet.c */
+/* The two ends meet, from the first call on. Null once they have agreed to do
+ * without; else *open says whether they have met. */
+cel__road_lane *cel__road_meet(cel__road *road, cel__road_channel *channel,
+                               bool *open);
+/* `size` bytes of a note to the other end; or the next one from there, which
+ * is in lane->in when it has been heard. */
+void cel__road_tell(cel__road *road, cel__road_lane *lane,
+                    const cel__road_note *note, uint32_t size);
+void cel__road_expect(cel__road *road, cel__road_lane *lane, uint32_t size);
+bool cel__road_heard(cel__road_lane *lane);
+/* A letter has come, or gone. */
+void cel__road_delivered(cel__road *road, cel__road_letter *letter);
+/* Ends what waits on streams for others. */
+void cel__road_abort_lanes(cel__road *road);
+/* Ends the communicators, by aborting them unless all is well. */
+void cel__road_close_lanes(cel__road *road, bool good);
+void cel__road_clear_lanes(cel__road *road);
+
+/* road_staged.c */
+/* Something may begin in a channel that goes in chunks. */
+void cel__road_line_up(cel__road *road, cel__road_channel *channel);
+
 /* road_pool.c */
+
 /* A buffer of config.chunk_most bytes; null where there is none: all are in
  * use, unless it is `needed`; or it has failed. */
 void *cel__road_take(cel__road *road, bool needed);

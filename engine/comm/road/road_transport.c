@@ -40,6 +40,7 @@ void cel__road_end(cel__road *road, cel__road_transfer *transfer) {
 
 /* The inner transport still has chunks, and their buffers. */
 static void fail_all(cel__road *road) {
+  cel__road_abort_lanes(road);
   for (uint32_t i = 0; i < road->channel.n; ++i)
     cel_vec_clear(&road->channel.at[i]->waiting);
   for (uint32_t i = 0; i < road->transfers.n; ++i) {
@@ -108,9 +109,14 @@ static uint32_t sort_out(cel__road *road, cel_done *out, uint32_t got) {
       cel__road_fail(road);
       cel_free(out[i].error);
     }
-    uint64_t chunk = out[i].ticket & ~CEL__ROAD_CHUNK;
+    bool letter = (out[i].ticket & CEL__ROAD_LETTER) != 0;
+    uint64_t what = out[i].ticket & ~(CEL__ROAD_CHUNK | CEL__ROAD_LETTER);
     // NOLINTNEXTLINE: it was made of a pointer
-    cel__road_arrived(road, (cel__road_chunk *)(uintptr_t)chunk);
+    void *at = (void *)(uintptr_t)what;
+    if (letter)
+      cel__road_delivered(road, at);
+    else
+      cel__road_arrived(road, at);
   }
   return kept;
 }
@@ -121,6 +127,10 @@ static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   if (road->transfers.n > 0) use_device(road);
   uint32_t n = sort_out(road, out, road->inner->poll(road->inner, out, max));
   t->broken = road->inner->broken;
+  if (road->lanes.n > 0 && atomic_load(&road->halted) && !road->failed) {
+    cel_fail(CEL_E_CANCELLED, "others do not go on");
+    cel__road_fail(road);
+  }
   if (!road->failed) cel__road_progress(road);
   if (road->failed) fail_all(road);
   uint32_t mine = road->done.n < max - n ? road->done.n : max - n;
@@ -135,9 +145,12 @@ static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
   return inner->chained(inner, out, max);
 }
 
+/* What NCCL has on a stream waits for others: the next poll ends it. */
 static void halt(cel_transport *t) {
-  cel_transport *inner = ((cel__road *)t)->inner;
-  inner->halt(inner);
+  cel__road *road = (cel__road *)t;
+  cel_transport *inner = road->inner;
+  atomic_store(&road->halted, true);
+  if (inner->halt != NULL) inner->halt(inner);
 }
 
 static bool busy(cel_transport *t) {
@@ -166,6 +179,7 @@ static void release(cel__road *road) {
     cel_free(road->channel.at[i]);
   }
   for (uint32_t i = 0; i < road->done.n; ++i) cel_free(road->done.at[i].error);
+  cel__road_clear_lanes(road);
   cel__road_clear_pool(road);
   cel_vec_release(&road->channel);
   cel_vec_release(&road->line);
@@ -180,16 +194,21 @@ static void release(cel__road *road) {
 static void destroy(cel_transport *t) {
   cel__road *road = (cel__road *)t;
   cel_transport *inner = road->inner;
-  if (road->failed || road->transfers.n > 0)
-    inner->control.abort(inner->control.self, 1);
+  bool good = !road->failed && road->transfers.n == 0;
+  if (!good) inner->control.abort(inner->control.self, 1);
+  if (road->lanes.n > 0) use_device(road);
+  cel__road_close_lanes(road, good);
   inner->destroy(inner);
   release(road);
 }
 
 static void init(cel__road *road, cel_transport *inner) {
+  static const char *const name[] = {"mpi, in chunks between GPUs",
+                                     "mpi, also between GPUs",
+                                     "mpi, and NCCL between GPUs"};
   road->inner = inner;
   road->base = *inner;
-  road->base.name = "mpi, in chunks between GPUs";
+  road->base.name = name[road->config.way];
   cel_message_table *messages = &road->base.messages;
   messages->self = road;
   messages->far_bytes = road->config.far_bytes;
@@ -199,7 +218,7 @@ static void init(cel__road *road, cel_transport *inner) {
   if (messages->unchain != NULL) messages->unchain = unchain;
   road->base.poll = poll;
   if (inner->chained != NULL) road->base.chained = chained;
-  if (inner->halt != NULL) road->base.halt = halt;
+  road->base.halt = halt;
   road->base.busy = busy;
   road->base.destroy = destroy;
 }
@@ -221,20 +240,40 @@ static cel_status make_streams(cel__road *road) {
 /* ---- start --------------------------------------------------------------- */
 
 enum { RANK_BITS = 32 };
-enum { HAS_ALL, HAS_NO_GPU, HAS_SEVERAL, HAS_NO_STREAM };
+enum {
+  HAS_ALL,
+  HAS_NO_GPU,
+  HAS_SEVERAL,
+  HAS_NO_STREAM,
+  HAS_NO_MPI,
+  HAS_NO_NCCL
+};
+
+static bool has_nccl(cel__road *road) {
+  char why[CEL_ROAD_WHY];
+  road->nccl = road->config.nccl != NULL ? road->config.nccl
+                                         : cel_nccl_api_load(why, sizeof why);
+  return road->nccl != NULL;
+}
 
 static int64_t lack_of(cel__road *road) {
   const cel_cuda *cuda = road->config.cuda;
   if (cuda == NULL) return HAS_NO_GPU;
   if (cuda->devices != 1) return HAS_SEVERAL;
+  if (road->config.way == CEL_ROAD_MPI && !road->config.takes_gpus)
+    return HAS_NO_MPI;
+  if (road->config.way == CEL_ROAD_NCCL && !has_nccl(road)) return HAS_NO_NCCL;
   return make_streams(road) == CEL_E_OK ? HAS_ALL : HAS_NO_STREAM;
 }
 
 /* What the ranks lack that lack most, of the first of these. */
 static cel_status hear(cel__road *road, int64_t *lack, char *why) {
-  static const char *const text[] = {"", "it uses no GPU",
+  static const char *const text[] = {"",
+                                     "it uses no GPU",
                                      "it has several GPUs",
-                                     "its GPU has no streams left"};
+                                     "its GPU has no streams left",
+                                     "its MPI does not take GPUs' memory",
+                                     "it has no NCCL, or one before 2.18"};
   const cel_control_table *control = &road->inner->control;
   int64_t most = (*lack << RANK_BITS) + (INT32_MAX - road->inner->rank);
   CEL_TRY(control->all_reduce_max(control->self, &most));
@@ -250,7 +289,11 @@ static cel_status hear(cel__road *road, int64_t *lack, char *why) {
 static void set_defaults(cel_road_config *c) {
   if (c->far_bytes == 0) c->far_bytes = CEL_TUNE_ROAD_FAR_BYTES;
   if (c->chunk_least == 0) c->chunk_least = CEL_TUNE_ROAD_CHUNK_LEAST;
-  if (c->chunk_most == 0) c->chunk_most = CEL_TUNE_ROAD_CHUNK_MOST;
+  if (c->chunk_most == 0)
+    c->chunk_most = c->way == CEL_ROAD_MPI ? CEL_TUNE_ROAD_CHUNK_MOST_MPI
+                                           : CEL_TUNE_ROAD_CHUNK_MOST;
+  if (c->part_most == 0) c->part_most = CEL_TUNE_ROAD_NCCL_PART;
+  if (c->lanes == 0) c->lanes = CEL_TUNE_ROAD_NCCL_LANES;
   if (c->buffers == 0) c->buffers = CEL_TUNE_ROAD_BUFFERS;
 }
 

@@ -53,7 +53,7 @@ static void read_wish(lua_State *L, cel_choice_wish *wish) {
 }
 
 /* configure{backend =, devices =, list =, horizon_step =, quiet =,
- *           verbose =, profile =, staged =, apart =, chunked =,
+ *           verbose =, profile =, staged =, apart =, between = 0 to 3,
  *           device_memory = bytes,
  *           interactive =, forgiving =, watchdog = seconds, lost = seconds,
  *           check =,
@@ -87,8 +87,8 @@ static int run_configure(lua_State *L) {
   cel_fault_catch();
   lua_getfield(L, 1, "apart");
   session->options.apart = lua_toboolean(L, -1);
-  lua_getfield(L, 1, "chunked");
-  session->options.chunked = lua_toboolean(L, -1);
+  lua_getfield(L, 1, "between");
+  session->options.between = (cel_session_between)luaL_optinteger(L, -1, 0);
   lua_pop(L, 2);
   lua_getfield(L, 1, "forgiving");
   session->options.forgiving = lua_toboolean(L, -1);
@@ -151,9 +151,9 @@ static int run_devices(lua_State *L) {
 
 /* staging() -> why messages between GPUs do not go from one to the other within
  * a host, "" where they do; why long ones are copied once more there, "" where
- * they are not; and why others, such as all between hosts, do not go in chunks,
- * or from how many bytes on they do; nil where there are no others. Nil on the
- * processor. Collective. */
+ * they are not; and why others, such as all between hosts, go whole, or from
+ * how many bytes on they do not, and which way then; nil where there are no
+ * others. Nil on the processor. Collective. */
 static int run_staging(lua_State *L) {
   cel_session *session = cel__session_of(L);
   if (cel_session_connect(session) != CEL_E_OK) return cel__push_failure(L);
@@ -167,7 +167,8 @@ static int run_staging(lua_State *L) {
     lua_pushstring(L, session->no_road);
   else
     lua_pushnumber(L, (lua_Number)t->messages.far_bytes);
-  return 3;
+  lua_pushinteger(L, session->options.between);
+  return 4;
 }
 
 /* joining() -> why what all ranks exchange does not go by NCCL, "" where it

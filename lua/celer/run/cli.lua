@@ -178,6 +178,9 @@ local function progress_of(resolved)
   return asked or (resolved.progress == nil and not quiet and core.watched()), asked
 end
 
+-- By which way messages between hosts are to go, as core.configure takes it.
+local BETWEEN = { staged = 1, mpi = 2, nccl = 3 }
+
 -- `several`: a session of several ranks, which lines may leave in the middle of messages:
 -- only those by MPI can be forgotten.
 local function configure(resolved, arguments, interactive, forgiving, several)
@@ -191,7 +194,7 @@ local function configure(resolved, arguments, interactive, forgiving, several)
     horizon_step = tonumber(resolved["horizon-step"]),
     device_memory = settings.bytes(resolved["device-memory"]),
     staged = resolved.transfers == "staged" or several,
-    apart = resolved.transfers == "between", chunked = resolved.between == "staged",
+    apart = resolved.transfers == "between", between = BETWEEN[resolved.between],
     interactive = interactive, forgiving = forgiving,
     no_collectives = settings.is_set(resolved["no-collectives"]) or several,
     no_bind = settings.is_set(resolved["no-bind"]),
@@ -355,25 +358,31 @@ local function write_devices(backend, devices, list, why, i)
 end
 
 -- Why messages do not go from GPU to GPU within a host, why long ones are copied
--- once more, and why others do not go in chunks, or from how many bytes on they do: nil
--- where there are no others; nil where there are no GPUs. Called by all ranks: one that
--- cannot say ends the job, as others wait.
+-- once more, and why others go whole, or from how many bytes on they do not, and by which
+-- way (BETWEEN): nil where there are no others; nil where there are no GPUs. Called by all
+-- ranks: one that cannot say ends the job, as others wait.
 local function find_staging(backend, message)
   if select(2, core.rank()) == 1 then return nil end
   if not backend then error(message, 0) end
-  local link, loans, road = core.staging()
+  local link, loans, road, between = core.staging()
   if not link and loans then error(loans, 0) end
-  return link, loans, road
+  return link, loans, road, between
 end
 
-local function write_messages(no_link, no_loans, road)
+local WAYS = {
+  [0] = "by the memory of their hosts, in chunks that overlap, from %d bytes on",
+  "by the memory of their hosts, in chunks that overlap", "from GPU to GPU by MPI",
+  "from GPU to GPU by NCCL",
+}
+
+local function write_messages(no_link, no_loans, road, between)
   if not no_link then return end
   local by_link = no_link == "" and "from GPU to GPU"
     .. (no_loans == "" and "" or ", long ones copied once more: " .. no_loans)
   io.write(("messages within a host: %s\n"):format(by_link or "by its memory: " .. no_link))
   if not road then return end
-  io.write(("         others: by the memory of their hosts%s\n"):format(tonumber(road)
-    and (", in chunks that overlap, from %d bytes on"):format(road) or ": " .. road))
+  io.write(("         others: %s\n"):format(tonumber(road) and WAYS[between]:format(road)
+    or "by the memory of their hosts: " .. road))
 end
 
 -- What all ranks exchange, between GPUs; why not by NCCL: nil where there are none.
@@ -405,13 +414,13 @@ end
 -- Collective over all ranks. `whole`: with what a report of a fault needs.
 local function info(whole)
   local backend, devices, list, why = core.devices() -- of all ranks of a host
-  local no_link, no_loans, road = find_staging(backend, devices)
+  local no_link, no_loans, road, between = find_staging(backend, devices)
   local no_nccl, by_messages
   if no_link then no_nccl, by_messages = core.joining() end
   local rank, ranks = core.rank()
   if rank == 0 then
     local i = write_info(backend, devices, list, why)
-    write_messages(no_link, no_loans, road)
+    write_messages(no_link, no_loans, road, between)
     write_joining(no_nccl, by_messages)
     io.write(("compiler %s\n"):format(i.compiler))
     io.write(("cache    %s\n"):format(i.cache))

@@ -329,6 +329,28 @@ describe("celer info", function()
     assert.equal("by its memory: --transfers staged", messages(2, "staged"))
   end)
 
+  it("says how messages go between hosts, or why not as was asked for", function()
+    local function info_of(between)
+      return celer.run({ "info" }, { ranks = 2, env = fake.env({ FAKE_GPUS = 2,
+        CELER_TRANSFERS = "between", CELER_DEVICES = 1, CELER_BETWEEN = between }) })
+    end
+    if not nvrtc then return pending("no NVRTC here") end
+    assert.matches("\n         others: by the memory of their hosts, in chunks that overlap, from "
+      .. "%d+ bytes on\n", info_of(nil).stdout)
+    assert.matches("\n         others: by the memory of their hosts, in chunks that overlap\n",
+      info_of("staged").stdout)
+    for between, lack in pairs({ mpi = "its MPI does not take GPUs' memory: ",
+      nccl = "it has no NCCL, or one before 2.18" }) do
+      local r = info_of(between)
+      if r.status == 0 then
+        assert.matches(" others: from GPU to GPU by " .. between:upper() .. "\n", r.stdout)
+      else
+        assert.matches(("--between %s: messages between GPUs cannot go that way: rank 0: %s")
+          :format(between, lack), r.stderr, 1, true)
+      end
+    end
+  end)
+
   describe("where messages go from GPU to GPU,", function()
     local UNLENT = "copied once more: rank 0: its GPU cannot export memory\n"
     local function run(args, memory)

@@ -1,6 +1,7 @@
 -- Messages between the GPUs of ranks that take each other to be on several hosts: the same
 -- bits by each way as with one rank. Ranks may share a GPU. Pending where there is none.
 local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 -- Why messages of two ranks do not go in chunks; nil where they do.
@@ -58,9 +59,13 @@ for i = 0, n - 1 do
 end
 print(table.concat(bits, "\n"))]==]
 
-local function run(ranks, ...)
-  local r = script.run(PROGRAM, { ranks = ranks, devices = 1 },
+local function launch(ranks, ...)
+  return script.run(PROGRAM, { ranks = ranks, devices = 1 },
     { before = { "--backend", "cuda", "--devices", 1, "--device-memory", "4G", ... } })
+end
+
+local function run(ranks, ...)
+  local r = launch(ranks, ...)
   assert.equal(0, r.status, r.stderr)
   return r.stdout
 end
@@ -78,5 +83,57 @@ describe("messages between the GPUs of several hosts", function()
     assert.equal(alone, run(2, "--transfers", "between", "--between", "staged"))
     assert.equal(alone, run(3, "--transfers", "between", "--between", "staged"))
     assert.equal(alone, run(2, "--transfers", "staged"))
+  end)
+
+  it("go by MPI from GPU to GPU, or are refused with what the library says", function()
+    local r = launch(2, "--transfers", "between", "--between", "mpi")
+    if r.status == 0 then
+      assert.equal(run(1), r.stdout)
+    else
+      assert.matches("--between mpi: messages between GPUs cannot go that way: rank 0: its MPI "
+        .. "does not take GPUs' memory: ", r.stderr, 1, true)
+    end
+  end)
+
+  -- NCCL takes ranks that share a GPU to be on several hosts then, and messages go by sockets.
+  describe("by NCCL", function()
+    local env = { NCCL_IB_DISABLE = 1, NCCL_SOCKET_IFNAME = "lo", CELER_TRANSFERS = "between",
+      CELER_BETWEEN = "nccl", CELER_BACKEND = "cuda", CELER_DEVICES = 1,
+      CELER_DEVICE_MEMORY = "4G", NCCL_DEBUG = "VERSION" }
+    local folder
+    setup(function()
+      folder = scratch.folder()
+      scratch.write(folder .. "/case.lua",
+        'local celer = require "celer"\nlocal q = celer.queue()\n' .. PROGRAM)
+    end)
+    teardown(function() os.execute("rm -r '" .. folder .. "'") end)
+
+    local function share(ranks, words)
+      return celer.exec({ "mpirun", "--oversubscribe", "--allow-run-as-root", "-n", ranks, "sh",
+        "-c", "NCCL_HOSTID=host-$OMPI_COMM_WORLD_RANK exec " .. celer.command() .. " " .. words },
+        { env = env })
+    end
+
+    it("bring the same bits", function()
+      for ranks = 2, 3 do
+        local r = share(ranks, "run " .. folder .. "/case.lua")
+        local text, started = r.stdout:gsub("[^\n]*NCCL version[^\n]*\n", "")
+        assert.equal(0, r.status, r.stderr)
+        assert.is_true(started > 0)
+        assert.equal(run(1), text)
+      end
+    end)
+
+    it("start none where there are none", function()
+      local r = share(2, "run -e 'print(1)'")
+      assert.equal("1\n", r.stdout, r.stderr)
+    end)
+
+    it("say why where it does not start", function()
+      env.NCCL_SOCKET_IFNAME = "=none"
+      local r = share(2, "run " .. folder .. "/case.lua")
+      assert.is_true(r.status ~= 0 and r.status ~= 124, r.status)
+      assert.matches("cannot go by NCCL (--between nccl): rank ", r.stderr, 1, true)
+    end)
   end)
 end)
