@@ -259,6 +259,9 @@ enum {
   CEL_TUNE_ROAD_NCCL_PART = 32 << 20,
   CEL_TUNE_ROAD_NCCL_LANES = 16,
   CEL_TUNE_ROAD_NCCL_BLOCKS = 4,
+  /* Bytes of the messages by which a channel finds out whether NCCL is faster
+   * than chunks. [devices] */
+  CEL_TUNE_ROAD_TRIAL_BYTES = 8 << 20,
   /* Bytes of a collective from which on NCCL has it, where messages go straight
    * from GPU to GPU; and of one where each gets a part of its own. [graph] */
   CEL_TUNE_NCCL_LEAST_BYTES = 4 << 20,
@@ -273,6 +276,12 @@ enum {
   /* Polls between two looks at NCCL's errors. */
   CEL_TUNE_NCCL_POLLS = 1024
 };
+
+/* Bytes after which a channel finds out whether NCCL is faster than chunks: a
+ * job that moves less is over before that pays. ns for which an end of a
+ * channel waits for the other one's NCCL. [devices] */
+#define CEL_TUNE_ROAD_TRY_BYTES (8ull << 30)
+#define CEL_TUNE_ROAD_PATIENCE_NS 60000000000ll
 
 /* ---- the processor as a device --------------------------------------------
  * device/cpu/, device/backend.c, device/host_memory.c, runtime/fence.c,

@@ -73,10 +73,11 @@ typedef struct cel_session {
   /* Likewise, why messages do not go in chunks where they do not go from GPU to
    * GPU; once there are such. */
   char no_road[256];
-  bool some_far;    /* there are such */
-  bool direct;      /* rank 0's messages go from GPU to GPU */
-  int64_t reducing; /* devices of the rank that has most */
-  bool alike;       /* once `connected`: all devices are of one kind */
+  bool some_far;       /* there are such */
+  cel_transport *road; /* what moves them, within `transport`; or null */
+  bool direct;         /* rank 0's messages go from GPU to GPU */
+  int64_t reducing;    /* devices of the rank that has most */
+  bool alike;          /* once `connected`: all devices are of one kind */
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;
@@ -134,6 +135,22 @@ cel_status cel_session_trace(cel_session *session, const char *path);
 bool cel_session_end_trace(cel_session *session);
 /* Makes one file of all ranks' parts; all have ended theirs, or are about to
  * and it waits for them, up to `patience_us`. By one rank. */
+enum { CEL_SESSION_PAIRS = 28 };
+
+/* Messages between GPUs from one rank to another, of several hosts. */
+typedef struct cel_session_pair {
+  int64_t from, to;
+  int32_t way; /* a cel_road_way */
+  double rate; /* bytes per ns */
+} cel_session_pair;
+
+/* Measures them, between one rank of each of the first 8 hosts; NCCL starts for
+ * that. None where messages go through the memory of hosts. Collective, before
+ * an engine runs. CEL_E_COMM. */
+cel_status cel_session_pairs(cel_session *session,
+                             cel_session_pair out[CEL_SESSION_PAIRS],
+                             int32_t *pairs);
+
 enum { CEL_TRACE_PATIENCE_US = 1000000, CEL_TRACE_HURRY_US = 300000 };
 void cel_session_merge_trace(cel_session *session, int64_t patience_us);
 /* Gives up the engine and what it works with, after a failure: the next start

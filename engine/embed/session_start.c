@@ -216,7 +216,8 @@ static cel_status link_gpus(cel_session *s) {
  * between hosts: pinned memory in chunks, or what was asked for. All ranks come
  * here and do the same. */
 static cel_status take_road(cel_session *s) {
-  static const cel_road_way ways[] = {[CEL_BETWEEN_STAGED] = CEL_ROAD_STAGED,
+  static const cel_road_way ways[] = {[CEL_BETWEEN_ANY] = CEL_ROAD_CHOSEN,
+                                      [CEL_BETWEEN_STAGED] = CEL_ROAD_STAGED,
                                       [CEL_BETWEEN_MPI] = CEL_ROAD_MPI,
                                       [CEL_BETWEEN_NCCL] = CEL_ROAD_NCCL};
   static const char *const names[] = {[CEL_BETWEEN_STAGED] = "staged",
@@ -235,11 +236,12 @@ static cel_status take_road(cel_session *s) {
   cel_session_between between = s->options.between;
   bool forced = between != CEL_BETWEEN_ANY;
   cel_road_config config = {.cuda = s->cuda,
-                            .way = forced ? ways[between] : CEL_ROAD_STAGED,
+                            .way = ways[between],
                             .takes_gpus = between == CEL_BETWEEN_MPI &&
                                           cel_mpi_takes_gpus(mpi, sizeof mpi),
                             .far_bytes = forced ? 1 : 0};
   CEL_TRY(cel_transport_road(s->transport, &config, &s->transport, s->no_road));
+  if (s->no_road[0] == '\0') s->road = s->transport;
   if (!forced || s->no_road[0] == '\0') return CEL_E_OK;
   return cel_fail(
       CEL_E_ARGUMENT,

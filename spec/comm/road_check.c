@@ -2,25 +2,29 @@
  * its own.
  *
  *   mpirun -n 4 road_check exchange [--seed S] [--messages N] [--buffers B]
- *                                   [--way staged|mpi|nccl] [--lanes N]
- * [--fake] mpirun -n 2 road_check speed|mismatch|breaks|refused|several
- * [--fake] mpirun -n 2 road_check lost|deaf --way nccl --fake
+ *                                   [--lanes N] [--calls N] [--deaf] WAY
+ *   mpirun -n 2 road_check speed|mismatch|breaks|refused|several|measure WAY
+ *   mpirun -n 2 road_check lost|fails --way nccl --fake
+ *
+ *   WAY: [--way staged|mpi|nccl|chosen] [--fake]
  *
  * `exchange`: N messages for each rank, between random pairs, of one byte to 20
  * MiB (exchange.h), of which some go by the inner transport. Chunks and bounds
  * are far below what a run uses, so that all queues fill; with --large they are
- * those of a run. `mismatch`: the two ends of a message expect other lengths.
- * `breaks`: rank 0's driver fails, and it gets back all that it posted.
- * `refused`: the last rank has no GPU; `several`: it has two. `lost`: NCCL
- * waits on rank 0's GPU for rank 1, which does not go on, and rank 0 gets its
- * stream and its message back. `deaf`: NCCL does not start on rank 1. With
- * --deaf MPI does not take GPUs' memory. Each rank is on a host of its own for
- * NCCL, too. `speed`: from one rank to the other and back, beside the way's
- * library alone (for chunks that is MPI with pinned memory), and beside a copy
- * of all, MPI and a copy of all, one after the other. Ranks take the GPUs in
- * turns, and may share one. With --fake there is none (fake_cuda.h). The last
- * line of a good run is `N passed, 0 failed`; where there is no road, `pending:
- * WHY`.
+ * those of a run. With --calls NCCL fails on the last rank after so many calls,
+ * with --deaf MPI does not take GPUs' memory. `mismatch`: the two ends of a
+ * message expect other lengths. `breaks`: rank 0's driver fails, and NCCL, and
+ * it gets back all that it posted. `refused`: the last rank has no GPU;
+ * `several`: it has two. `lost`: NCCL waits on rank 0's GPU for rank 1, which
+ * does not go on, and rank 0 gets its stream and its message back. `fails`:
+ * NCCL does not start on rank 1. `measure`: which way they take, as `celer
+ * info` finds out.
+ *   `speed`: from one rank to the other and back, beside the way's library
+ * alone (for chunks that is MPI with pinned memory), and beside a copy of all,
+ * MPI and a copy of all, one after the other. Ranks take the GPUs in turns, and
+ * may share one, as each is on a host of its own for NCCL. With --fake there is
+ * none (fake_cuda.h). The last line of a good run is `N passed, 0 failed`;
+ * where there is no road, `pending: WHY`.
  */
 #include <math.h>
 #include <mpi.h>
@@ -43,6 +47,7 @@ typedef struct settings {
   uint32_t buffers;
   cel_road_way way;
   uint32_t lanes;
+  int64_t calls;
   bool fake, large, deaf;
 } settings;
 
@@ -133,6 +138,23 @@ static void check_bounds(cel_transport *t) {
   if (road->buffers > most) exchange_give_up(t, "there are too many buffers");
 }
 
+/* Where channels find out whether NCCL is faster. */
+static void check_trials(cel_transport *t, const settings *set) {
+  const cel__road *road = (const cel__road *)t;
+  int tried = 0, broken = 0, faster = 0;
+  for (uint32_t i = 0; i < road->channel.n; ++i) {
+    const cel__road_channel *channel = road->channel.at[i];
+    tried += channel->tried;
+    if (channel->lane == NULL) continue;
+    broken += channel->lane->broken;
+    faster += channel->by_lane;
+  }
+  if (tried == 0 && set->messages > 8)
+    exchange_give_up(t, "nothing is tried out");
+  if (set->calls == 0 && broken > 0) exchange_give_up(t, "a trial failed");
+  if (set->calls > 0 && faster > 0) exchange_give_up(t, "what fails is used");
+}
+
 static void exchange(cel_transport *t, cel_cuda *cuda, const settings *set) {
   int64_t messages;
   exchange_planned *plan = make_plan(set, t, &messages);
@@ -142,7 +164,10 @@ static void exchange(cel_transport *t, cel_cuda *cuda, const settings *set) {
   exchange_make_ends(&ends, plan, messages, t->rank, &r, 40, &memory);
   exchange_run(t, &ends, &r, NULL, NULL);
   if (ends.faults > 0) exchange_give_up(t, "bytes differ");
-  check_bounds(t);
+  if (set->way == CEL_ROAD_CHOSEN)
+    check_trials(t, set); /* some may be under way */
+  else
+    check_bounds(t);
   exchange_free_ends(&ends);
   cel_free(plan);
 }
@@ -242,6 +267,15 @@ static void lost(cel_transport *t, const cel_cuda *cuda) {
            cel_status_name(done.error->code));
   fflush(stdout);
   t->control.abort(t->control.self, 3);
+}
+
+static void measure(cel_transport *t) {
+  cel_road_found found;
+  if (t->rank > 1) return;
+  if (cel_road_measure(t, 1 - t->rank, t->rank == 0, &found) != CEL_E_OK)
+    exchange_give_up(t, cel_error_last()->text);
+  if (t->rank == 0)
+    printf("%d, %s\n", (int)found.way, found.rate > 0 ? "fast" : "never");
 }
 
 /* --- speed ---------------------------------------------------------------- */
@@ -434,15 +468,18 @@ static int run(const char *mode, settings *set) {
       .nccl = set->fake ? fake_nccl(set->seed * 7 + (uint64_t)t->rank) : NULL,
       .lanes = set->lanes,
       .buffers = set->buffers};
-  if (set->fake && set->way == CEL_ROAD_NCCL)
+  if (set->fake && set->way >= CEL_ROAD_NCCL)
     fake_nccl_pairs(t->rank, set->lanes > 0 ? (int)set->lanes : 16);
   if (!set->large) {
     config.part_most = 9000;
+    config.try_bytes = 20000;
+    if (set->fake) config.patience_ns = 1000000000;
     config.chunk_least = 512;
     config.chunk_most = 4096;
   }
   if (strcmp(mode, "refused") == 0 && last) config.cuda = NULL;
-  if (strcmp(mode, "deaf") == 0 && last) fake_nccl_break(0);
+  if (set->calls > 0 && last) fake_nccl_break(set->calls);
+  if (strcmp(mode, "fails") == 0 && last) fake_nccl_break(0);
   if (strcmp(mode, "several") == 0 && last) fake_cuda_devices(config.cuda, 2);
   if (cel_transport_road(t, &config, &t, why) != CEL_E_OK)
     exchange_give_up(t, cel_error_last()->text);
@@ -453,10 +490,13 @@ static int run(const char *mode, settings *set) {
     mismatch(t, config.cuda);
   else if (there && strcmp(mode, "breaks") == 0)
     breaks(t, config.cuda, set);
+  else if (there && strcmp(mode, "measure") == 0)
+    measure(t);
   else if (there && strcmp(mode, "lost") == 0)
     lost(t, config.cuda);
   else if (there)
     exchange(t, config.cuda, set);
+  if (there) t->halt(t); /* as an executor does in the end */
   t->destroy(t);
   if (first && there) printf("1 passed, 0 failed\n");
   if (first && !there) printf("pending: %s\n", why);
@@ -464,9 +504,10 @@ static int run(const char *mode, settings *set) {
 }
 
 static cel_road_way way_of(const char *name) {
-  return strcmp(name, "mpi") == 0    ? CEL_ROAD_MPI
-         : strcmp(name, "nccl") == 0 ? CEL_ROAD_NCCL
-                                     : CEL_ROAD_STAGED;
+  return strcmp(name, "mpi") == 0      ? CEL_ROAD_MPI
+         : strcmp(name, "nccl") == 0   ? CEL_ROAD_NCCL
+         : strcmp(name, "chosen") == 0 ? CEL_ROAD_CHOSEN
+                                       : CEL_ROAD_STAGED;
 }
 
 int main(int argc, char **argv) {
@@ -482,6 +523,8 @@ int main(int argc, char **argv) {
       set.messages = strtoll(argv[++i], NULL, 10);
     else if (strcmp(argv[i], "--deaf") == 0)
       set.deaf = true;
+    else if (i + 1 < argc && strcmp(argv[i], "--calls") == 0)
+      set.calls = strtoll(argv[++i], NULL, 10);
     else if (i + 1 < argc && strcmp(argv[i], "--lanes") == 0)
       set.lanes = (uint32_t)strtoul(argv[++i], NULL, 10);
     else if (i + 1 < argc && strcmp(argv[i], "--way") == 0)
@@ -489,9 +532,6 @@ int main(int argc, char **argv) {
     else if (i + 1 < argc && strcmp(argv[i], "--buffers") == 0)
       set.buffers = (uint32_t)strtoul(argv[++i], NULL, 10);
   if (argc >= 2) return run(argv[1], &set);
-  fprintf(stderr,
-          "road_check exchange|speed|mismatch|breaks|refused|several|lost|deaf "
-          "[--seed S] [--messages N] [--buffers B] [--way staged|mpi|nccl] "
-          "[--lanes N] [--large] [--deaf] [--fake]\n");
+  fprintf(stderr, "see the head of spec/comm/road_check.c\n");
   return 2;
 }

@@ -20,6 +20,39 @@ checker.describe("the road between the GPUs of several hosts", "road_check", fun
     end)
   end
 
+  it("finds out which way is faster, in the middle of messages", function()
+    for seed = 1, 2 do
+      local r = check(seed + 1, { "exchange", "--fake", "--way", "chosen", "--seed", seed,
+        "--messages", 30 })
+      assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+    end
+  end)
+
+  it("comes to an end where ranks are still at finding out", function()
+    for messages = 2, 4 do
+      local r = check(3, { "exchange", "--fake", "--way", "chosen", "--messages", messages })
+      assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+    end
+  end)
+
+  -- In each of the trials; the first one connects.
+  for calls = 1, 3 do
+    it(("does without NCCL where it fails after %d calls"):format(calls), function()
+      local r = check(2, { "exchange", "--fake", "--way", "chosen", "--calls", calls,
+        "--messages", 30 })
+      assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
+    end)
+  end
+
+  it("measures the way between two ranks", function()
+    for way, number in pairs({ staged = 0, mpi = 1, nccl = 2 }) do
+      local r = check(3, { "measure", "--fake", "--way", way })
+      assert.equal(("%d, fast\n1 passed, 0 failed\n"):format(number), r.stdout, r.stderr)
+    end
+    local r = check(2, { "measure", "--fake", "--way", "chosen" })
+    assert.matches("^[02], fast\n1 passed, 0 failed\n", r.stdout)
+  end)
+
   it("sends what NCCL has no room for in chunks", function()
     local r = check(3, { "exchange", "--fake", "--way", "nccl", "--lanes", 2,
       "--messages", 30 })
@@ -44,7 +77,7 @@ checker.describe("the road between the GPUs of several hosts", "road_check", fun
   end)
 
   it("says so on both ranks when NCCL does not start on one", function()
-    local r = check(2, { "deaf", "--fake", "--way", "nccl" })
+    local r = check(2, { "fails", "--fake", "--way", "nccl" })
     assert.matches("rank %d: messages between the GPUs of ranks %d and %d cannot go by NCCL "
       .. "%(%-%-between nccl%): rank 1: NCCL: internal error\n", r.stderr)
     assert.is_true(r.status ~= 0 and r.status ~= 124, r.status)
@@ -83,9 +116,8 @@ checker.describe("the road between the GPUs of several hosts", "road_check", fun
 
   -- Each rank is on a host of its own for NCCL, so that they may share a GPU.
   it("does so by NCCL between GPUs, which ranks may share", function()
-    for _, words in ipairs({ { "exchange" }, { "exchange", "--large", "--messages", 20 } }) do
-      words[#words + 1] = "--way"
-      words[#words + 1] = "nccl"
+    for _, words in ipairs({ { "exchange", "--way", "nccl" }, { "exchange", "--way", "chosen" },
+      { "exchange", "--large", "--messages", 20, "--way", "nccl" } }) do
       checker.passes(check(2, words, { NCCL_IB_DISABLE = 1, NCCL_SOCKET_IFNAME = "lo" }), pending)
     end
   end)

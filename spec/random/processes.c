@@ -30,7 +30,7 @@ static void link_up(rank *r, cel_cuda *cuda) {
  * simulated, and some of it by NCCL then. */
 static void take_road(rank *r, cel_cuda *cuda) {
   static const cel_road_way ways[] = {CEL_ROAD_STAGED, CEL_ROAD_NCCL,
-                                      CEL_ROAD_MPI, CEL_ROAD_NCCL};
+                                      CEL_ROAD_MPI, CEL_ROAD_CHOSEN};
   enum { WAYS = 4, LANES = 4 };
   bool fake = !r->program->cuda;
   char why[CEL_ROAD_WHY];
@@ -40,12 +40,13 @@ static void take_road(rank *r, cel_cuda *cuda) {
                             .nccl = fake ? fake_nccl(r->program->seed) : NULL,
                             .takes_gpus = fake,
                             .part_most = 100,
+                            .try_bytes = 1000,
                             .lanes = LANES,
                             .far_bytes = r->program->far_bytes,
                             .chunk_least = 16,
                             .chunk_most = 64,
                             .buffers = 3};
-  if (fake && config.way == CEL_ROAD_NCCL) fake_nccl_pairs(r->index, LANES);
+  if (fake && config.way >= CEL_ROAD_NCCL) fake_nccl_pairs(r->index, LANES);
   must(cel_transport_road(r->transport, &config, &r->transport, why));
 }
 

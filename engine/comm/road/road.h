@@ -13,6 +13,8 @@
  *           of the device
  *   NCCL    sends and receives of NCCL; each channel has a communicator of two,
  *           which starts with its first message, while all else goes on
+ *   CHOSEN  STAGED; a channel that has moved much starts NCCL, tries it out,
+ * and goes by it if that is faster
  *
  *   a send, in the order of its numbers    a receive, likewise
  *     a buffer for its next chunk            a buffer for its next chunk
@@ -56,6 +58,8 @@
  *   road_pool.c       their buffers
  *   road_meet.c       how NCCL starts between two ranks
  *   road_lane.c       messages by NCCL
+ *   road_trial.c      whether that is faster
+ *   road_measure.c    what `celer info` asks
  */
 #ifndef CEL_COMM_ROAD_ROAD_H
 #define CEL_COMM_ROAD_ROAD_H
@@ -67,7 +71,8 @@
 typedef enum cel_road_way {
   CEL_ROAD_STAGED, /* in pinned memory, by the inner transport */
   CEL_ROAD_MPI,    /* in the GPUs' memory, by the inner transport */
-  CEL_ROAD_NCCL
+  CEL_ROAD_NCCL,
+  CEL_ROAD_CHOSEN /* STAGED, or NCCL where a channel finds that faster */
 } cel_road_way;
 
 /* All ranks have the same, but for `cuda` and `nccl`. */
@@ -80,6 +85,9 @@ typedef struct cel_road_config {
   uint64_t chunk_least, chunk_most; /* bytes */
   uint64_t part_most;               /* likewise, of what NCCL gets at a time */
   uint32_t buffers, lanes;
+  uint64_t try_bytes;   /* after so many a channel finds out, */
+  uint64_t trial_bytes; /* with messages of so many, part_most at most */
+  int64_t patience_ns;  /* for the other end's NCCL, where it may fail */
 } cel_road_config;
 
 enum { CEL_ROAD_WHY = 160 };
@@ -91,6 +99,17 @@ enum { CEL_ROAD_WHY = 160 };
 cel_status cel_transport_road(cel_transport *inner,
                               const cel_road_config *config,
                               cel_transport **out, char *why);
+/* Which way messages from one rank to another go, and how fast. */
+typedef struct cel_road_found {
+  cel_road_way way;
+  double rate; /* bytes per ns */
+} cel_road_found;
+
+/* Finds that out, with some messages, while nothing else goes between the two
+ * ranks, which both call it. `road` is one of those transports, whatever is
+ * around it. CEL_E_COMM. Thread: main. */
+cel_status cel_road_measure(cel_transport *road, int64_t peer, bool sends,
+                            cel_road_found *out);
 /* How long the chunks of a message of so many bytes are, but for the last. */
 uint64_t cel_road_chunk(const cel_road_config *config, uint64_t bytes);
 #endif

@@ -9,6 +9,7 @@
  *
  * Why nothing waits in a circle: see road.h. */
 #include "comm/road/road_state.h"
+#include "device/clock.h"
 #include "tuning.h"
 
 enum { WORD = 8 /* bytes of a letter about a part */ };
@@ -21,31 +22,44 @@ static bool is_lower(const cel__road *road, const cel__road_lane *lane) {
   return road->base.rank < lane->channel->peer;
 }
 
-static void fail(cel__road *road, const cel__road_lane *lane, ncclResult_t code,
-                 const char *doing) {
+/* In a trial that is a word about NCCL, and nothing else fails. */
+static void give_up_trial(cel__road *road, cel__road_lane *lane) {
+  cel__road_transfer *t = lane->transfer;
+  road->nccl->ncclCommAbort(lane->comm);
+  lane->comm = NULL;
+  lane->broken = true;
+  lane->step = CEL__PART_NONE;
+  lane->transfer = NULL;
+  cel__road_end(road, t);
+}
+
+static void fail(cel__road *road, cel__road_lane *lane) {
+  if (lane->transfer->trial) {
+    give_up_trial(road, lane);
+    return;
+  }
   const char *more = road->nccl->ncclGetLastError(lane->comm);
   bool says = more != NULL && more[0] != '\0';
   cel_fail(CEL_E_COMM,
-           "GPU %d: NCCL failed while %s between ranks %lld and %lld: "
-           "%s%s%.300s",
-           road->config.cuda->device[0].ordinal, doing,
-           (long long)road->base.rank, (long long)lane->channel->peer,
-           road->nccl->ncclGetErrorString(code), says ? ": " : "",
+           "GPU %d: NCCL failed while moving a message between ranks %lld and "
+           "%lld: %s%s%.300s",
+           road->config.cuda->device[0].ordinal, (long long)road->base.rank,
+           (long long)lane->channel->peer,
+           road->nccl->ncclGetErrorString(lane->code), says ? ": " : "",
            says ? more : "");
   cel__road_fail(road);
 }
 
-/* Whether what NCCL was asked for last is in progress; fails if it failed. */
-static bool is_asked(cel__road *road, cel__road_lane *lane) {
-  if (lane->code == ncclInProgress) {
-    ncclResult_t code = lane->code;
-    ncclResult_t asked = road->nccl->ncclCommGetAsyncError(lane->comm, &code);
-    lane->code = asked == ncclSuccess ? code : asked;
-  }
-  if (lane->code == ncclInProgress) return true;
-  if (lane->code != ncclSuccess)
-    fail(road, lane, lane->code, "moving a message");
-  return false;
+/* Asks NCCL how it is. */
+static void ask(const cel__road *road, cel__road_lane *lane) {
+  ncclResult_t code = ncclSuccess;
+  ncclResult_t asked = road->nccl->ncclCommGetAsyncError(lane->comm, &code);
+  lane->code = asked == ncclSuccess ? code : asked;
+}
+
+/* A trial that takes so long has failed. */
+static bool takes_too_long(const cel__road_lane *lane) {
+  return lane->transfer->trial && cel_now_ns() > lane->deadline;
 }
 
 /* ---- a part -------------------------------------------------------------- */
@@ -70,13 +84,11 @@ static bool begin(cel__road *road, cel__road_lane *lane) {
   cel__road_channel *channel = lane->channel;
   static const cel__road_note word;
   cel__road_transfer *t = lane->transfer;
-  if (t == NULL || t->begun == t->message->bytes) {
-    if (channel->waiting.n == 0 ||
-        channel->waiting.at[0]->message->sequence != channel->next)
-      return false;
-    t = lane->transfer = channel->waiting.at[0];
-    cel_vec_drop_first(&channel->waiting, 1);
-    ++channel->next;
+  if (t == NULL) {
+    t = cel__road_next(channel);
+    if (t == NULL) return false;
+    lane->transfer = t;
+    cel__road_taken(channel);
   }
   lane->cursor = t->cursor;
   lane->bytes = t->message->bytes - t->begun;
@@ -122,21 +134,27 @@ static bool put(cel__road *road, cel__road_lane *lane) {
 }
 
 static bool record(cel__road *road, cel__road_lane *lane) {
-  if (is_asked(road, lane) || road->failed || !copied(road, lane, false))
+  if (lane->code == ncclInProgress) ask(road, lane);
+  if (lane->code == ncclInProgress && !takes_too_long(lane)) return false;
+  if (lane->code != ncclSuccess) {
+    fail(road, lane);
     return false;
+  }
   lane->step = CEL__PART_RUNS;
-  return !cel__road_bad(
-      road, road->config.cuda->api->cuEventRecord(lane->through, lane->stream),
-      "moving a message");
+  return copied(road, lane, false) &&
+         !cel__road_bad(
+             road,
+             road->config.cuda->api->cuEventRecord(lane->through, lane->stream),
+             "moving a message");
 }
 
 /* What the stream has come to; now and then, whether NCCL has found a fault. */
 static bool end(cel__road *road, cel__road_lane *lane) {
   CUresult code = road->config.cuda->api->cuEventQuery(lane->through);
   if (code == CUDA_ERROR_NOT_READY) {
-    if (++road->polls % CEL_TUNE_NCCL_POLLS != 0) return false;
-    lane->code = ncclInProgress;
-    is_asked(road, lane);
+    if (++road->polls % CEL_TUNE_NCCL_POLLS == 0) ask(road, lane);
+    bool fault = lane->code != ncclSuccess && lane->code != ncclInProgress;
+    if (fault || takes_too_long(lane)) fail(road, lane);
     return false;
   }
   if (cel__road_bad(road, code, "moving a message")) return false;
@@ -160,9 +178,7 @@ static bool step(cel__road *road, cel__road_lane *lane) {
   }
 }
 
-void cel__road_lane_go_on(cel__road *road, cel__road_channel *channel) {
-  bool open;
-  cel__road_lane *lane = cel__road_meet(road, channel, &open);
-  while (open && !road->failed && step(road, lane)) {
+void cel__road_lane_go_on(cel__road *road, cel__road_lane *lane) {
+  while (!road->failed && step(road, lane)) {
   }
 }

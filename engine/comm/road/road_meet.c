@@ -17,7 +17,9 @@
 #include "device/clock.h"
 #include "tuning.h"
 
-enum { PATIENCE_S = 60 /* for the other end's NCCL */ };
+int64_t cel__road_deadline(const cel__road *road) {
+  return cel_now_ns() + road->config.patience_ns;
+}
 
 /* ---- letters ------------------------------------------------------------- */
 
@@ -82,21 +84,26 @@ static cel_status to_status(const cel__road *road, ncclResult_t code) {
   return cel_fail(CEL_E_COMM, "NCCL: %s", road->nccl->ncclGetErrorString(code));
 }
 
+/* Trials are made in the buffer. */
 static cel_status make_lane(cel__road *road, cel__road_lane *lane) {
   const cel_cuda_api *api = road->config.cuda->api;
+  bool tries = road->config.way == CEL_ROAD_CHOSEN;
   /* A message is not to wait for a kernel that fills the device. */
   CUresult code = api->cuStreamCreateWithPriority(&lane->stream,
                                                   CU_STREAM_NON_BLOCKING, -1);
   if (code == CUDA_SUCCESS)
     code = api->cuEventCreate(&lane->through, CU_EVENT_DISABLE_TIMING);
+  if (code == CUDA_SUCCESS && tries)
+    code = api->cuMemAlloc_v2(&lane->buffer, road->config.part_most);
   if (code == CUDA_SUCCESS) return CEL_E_OK;
-  return cel_fail(CEL_E_COMM, "its GPU has no stream left: %s",
+  return cel_fail(CEL_E_COMM, "its GPU has no stream or memory left: %s",
                   cel_cuda_api_text(api, code));
 }
 
 static cel_status describe(cel__road *road, cel__road_lane *lane,
                            cel__road_note *note) {
   note->full = road->lanes.n > road->config.lanes;
+  if (road->nccl == NULL) return cel_fail(CEL_E_MISSING, "it has no NCCL");
   CEL_TRY(make_lane(road, lane));
   CEL_TRY(cel_nccl_identify(road->config.cuda, 0, &note->gpu));
   CEL_TRY(to_status(road, road->nccl->ncclGetVersion(&note->version)));
@@ -125,11 +132,37 @@ static void compare(cel__road_note *mine, const cel__road_note *other) {
 
 /* ---- outcomes ------------------------------------------------------------ */
 
-/* Whether an end cannot go on; then all messages here fail. */
-static bool refuses(cel__road *road, const cel__road_lane *lane,
+static void release_lane(cel__road *road, cel__road_lane *lane) {
+  const cel_cuda_api *api = road->config.cuda->api;
+  if (lane->through != NULL) api->cuEventDestroy_v2(lane->through);
+  if (lane->stream != NULL) api->cuStreamDestroy_v2(lane->stream);
+  if (lane->buffer != 0) api->cuMemFree_v2(lane->buffer);
+  cel_free(lane);
+}
+
+/* Both ends do without: the channel goes in chunks. */
+static void close_lane(cel__road *road, cel__road_lane *lane) {
+  cel__road_channel *channel = lane->channel;
+  uint32_t i = 0;
+  while (road->lanes.at[i] != lane) ++i;
+  cel_vec_swap_out(&road->lanes, i);
+  if (lane->comm != NULL) road->nccl->ncclCommAbort(lane->comm);
+  release_lane(road, lane);
+  channel->lane = NULL;
+  channel->hold = UINT64_MAX;
+  cel__road_go_on(road, channel);
+}
+
+/* Whether an end cannot go on: then the channel does without, or, if all are to
+ * go by NCCL, all messages here fail. */
+static bool refuses(cel__road *road, cel__road_lane *lane,
                     const cel__road_note *other) {
   bool mine = lane->mine.why[0] != '\0';
   if (!mine && other->why[0] == '\0') return false;
+  if (road->config.way == CEL_ROAD_CHOSEN) {
+    close_lane(road, lane);
+    return true;
+  }
   long long here = road->base.rank, there = lane->channel->peer;
   cel_fail(CEL_E_COMM,
            "messages between the GPUs of ranks %lld and %lld cannot go by NCCL "
@@ -140,38 +173,20 @@ static bool refuses(cel__road *road, const cel__road_lane *lane,
   return true;
 }
 
-static void release_lane(cel__road *road, cel__road_lane *lane) {
-  const cel_cuda_api *api = road->config.cuda->api;
-  if (lane->through != NULL) api->cuEventDestroy_v2(lane->through);
-  if (lane->stream != NULL) api->cuStreamDestroy_v2(lane->stream);
-  if (lane->buffer != 0) api->cuMemFree_v2(lane->buffer);
-  cel_free(lane);
-}
-
-/* Both ends do without. */
-static void close_lane(cel__road *road, cel__road_lane *lane) {
-  cel__road_channel *channel = lane->channel;
-  uint32_t i = 0;
-  while (road->lanes.at[i] != lane) ++i;
-  cel_vec_swap_out(&road->lanes, i);
-  release_lane(road, lane);
-  channel->lane = NULL;
-  channel->chunked = true;
-  cel__road_line_up(road, channel);
-}
-
 /* ---- steps --------------------------------------------------------------- */
 
-static cel__road_lane *open_lane(cel__road *road, cel__road_channel *channel) {
+void cel__road_open_lane(cel__road *road, cel__road_channel *channel) {
   cel__road_lane *lane = cel_alloc_zero(sizeof *lane);
   lane->channel = channel;
+  lane->best[0] = lane->best[1] = INT64_MAX;
   channel->lane = lane;
+  channel->tried = true;
+  if (road->config.way == CEL_ROAD_NCCL) channel->hold = 0;
   cel_vec_push(&road->lanes, lane);
   excuse(&lane->mine, describe(road, lane, &lane->mine));
   if (channel->sends)
     cel__road_tell(road, lane, &lane->mine, sizeof lane->mine);
   cel__road_expect(road, lane, sizeof lane->mine);
-  return lane;
 }
 
 /* Calls are not blocking: a thread of NCCL's does it. */
@@ -179,13 +194,13 @@ static void start(cel__road *road, cel__road_lane *lane, ncclUniqueId id) {
   ncclConfig config = CEL_NCCL_CONFIG;
   config.maxCTAs = CEL_TUNE_ROAD_NCCL_BLOCKS;
   lane->stage = CEL__LANE_STARTS;
-  lane->deadline = cel_now_ns() + (int64_t)PATIENCE_S * 1000000000;
+  lane->deadline = cel__road_deadline(road);
   lane->code = road->nccl->ncclCommInitRankConfig(
       &lane->comm, 2, id, lane->channel->sends ? 0 : 1, &config);
 }
 
-/* What the other end has; this one's answer. Null: they do without. */
-static cel__road_lane *offered(cel__road *road, cel__road_lane *lane) {
+/* What the other end has; this one's answer. */
+static void offered(cel__road *road, cel__road_lane *lane) {
   const cel__road_note *other = &lane->in.note;
   bool sends = lane->channel->sends;
   if (!sends) {
@@ -193,13 +208,11 @@ static cel__road_lane *offered(cel__road *road, cel__road_lane *lane) {
     compare(&lane->mine, other);
     cel__road_tell(road, lane, &lane->mine, sizeof lane->mine);
   }
-  if (refuses(road, lane, other)) return lane;
-  if (sends ? other->full : lane->mine.full) {
+  if (refuses(road, lane, other)) return;
+  if (sends ? other->full : lane->mine.full)
     close_lane(road, lane);
-    return NULL;
-  }
-  start(road, lane, sends ? lane->mine.id : other->id);
-  return lane;
+  else
+    start(road, lane, sends ? lane->mine.id : other->id);
 }
 
 /* Whether NCCL is still at it. */
@@ -218,22 +231,38 @@ static bool starts(cel__road *road, cel__road_lane *lane) {
   return false;
 }
 
-cel__road_lane *cel__road_meet(cel__road *road, cel__road_channel *channel,
-                               bool *open) {
-  cel__road_lane *lane = channel->lane;
-  if (lane == NULL) lane = open_lane(road, channel);
-  if (lane->stage == CEL__LANE_OFFERS && cel__road_heard(lane))
-    lane = offered(road, lane);
-  if (lane != NULL && lane->stage == CEL__LANE_STARTS && !starts(road, lane)) {
-    lane->stage = CEL__LANE_HEARS;
-    cel__road_tell(road, lane, &lane->mine, sizeof lane->mine);
-    cel__road_expect(road, lane, sizeof lane->mine);
+/* The receiver begins nothing from now on, until it knows where to stop. */
+static void started(cel__road *road, cel__road_lane *lane) {
+  cel__road_channel *channel = lane->channel;
+  lane->stage = CEL__LANE_HEARS;
+  lane->mine.next = cel__road_unbegun(channel);
+  if (!channel->sends) channel->hold = lane->mine.next;
+  cel__road_tell(road, lane, &lane->mine, sizeof lane->mine);
+  cel__road_expect(road, lane, sizeof lane->mine);
+}
+
+static void heard_of_start(cel__road *road, cel__road_lane *lane) {
+  if (refuses(road, lane, &lane->in.note)) return;
+  if (road->config.way == CEL_ROAD_NCCL)
+    cel__road_settle(road, lane, true);
+  else
+    cel__road_try(road, lane);
+}
+
+void cel__road_meet(cel__road *road, cel__road_lane *lane) {
+  switch (lane->stage) {
+  case CEL__LANE_OFFERS:
+    if (cel__road_heard(lane)) offered(road, lane);
+    break;
+  case CEL__LANE_STARTS:
+    if (!starts(road, lane)) started(road, lane);
+    break;
+  case CEL__LANE_HEARS:
+    if (cel__road_heard(lane)) heard_of_start(road, lane);
+    break;
+  case CEL__LANE_SETTLED: break;
+  default: cel__road_try(road, lane);
   }
-  if (lane != NULL && lane->stage == CEL__LANE_HEARS && cel__road_heard(lane) &&
-      !refuses(road, lane, &lane->in.note))
-    lane->stage = CEL__LANE_OPEN;
-  *open = lane != NULL && lane->stage == CEL__LANE_OPEN;
-  return lane;
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -248,10 +277,11 @@ void cel__road_abort_lanes(cel__road *road) {
 
 /* All at once, as each end may wait for the other one. */
 static bool finalize(cel__road *road) {
-  int64_t deadline = cel_now_ns() + (int64_t)PATIENCE_S / 2 * 1000000000;
+  int64_t deadline = cel__road_deadline(road);
   for (uint32_t i = 0; i < road->lanes.n; ++i) {
     cel__road_lane *lane = road->lanes.at[i];
-    lane->code = road->nccl->ncclCommFinalize(lane->comm);
+    lane->code = lane->comm != NULL ? road->nccl->ncclCommFinalize(lane->comm)
+                                    : ncclSuccess;
   }
   for (uint32_t i = 0; i < road->lanes.n; ++i) {
     cel__road_lane *lane = road->lanes.at[i];
@@ -267,8 +297,9 @@ static bool finalize(cel__road *road) {
 void cel__road_close_lanes(cel__road *road, bool good) {
   bool final = good && finalize(road);
   for (uint32_t i = 0; i < road->lanes.n && final; ++i) {
-    road->nccl->ncclCommDestroy(road->lanes.at[i]->comm);
-    road->lanes.at[i]->comm = NULL;
+    cel__road_lane *lane = road->lanes.at[i];
+    if (lane->comm != NULL) road->nccl->ncclCommDestroy(lane->comm);
+    lane->comm = NULL;
   }
   cel__road_abort_lanes(road);
 }

@@ -5,8 +5,8 @@ enum { IN, OUT }; /* of the device */
 
 /* ---- channels ------------------------------------------------------------ */
 
-static cel__road_channel *channel_of(cel__road *road, int64_t peer,
-                                     bool sends) {
+cel__road_channel *cel__road_channel_of(cel__road *road, int64_t peer,
+                                        bool sends) {
   uint32_t from = 0, to = road->channel.n;
   while (from < to) {
     uint32_t middle = (from + to) / 2;
@@ -20,13 +20,14 @@ static cel__road_channel *channel_of(cel__road *road, int64_t peer,
   cel__road_channel *made = cel_alloc_zero(sizeof *made);
   made->peer = peer;
   made->sends = sends;
+  made->hold = UINT64_MAX;
   cel_vec_push(&road->channel, made);
   for (uint32_t i = road->channel.n - 1; i > from; --i)
     road->channel.at[i] = road->channel.at[i - 1];
   return road->channel.at[from] = made;
 }
 
-void cel__road_line_up(cel__road *road, cel__road_channel *channel) {
+static void line_up(cel__road *road, cel__road_channel *channel) {
   if (channel->lined || channel->waiting.n == 0) return;
   channel->lined = true;
   cel_vec_push(&road->line, channel);
@@ -111,7 +112,7 @@ static void release_chunk(cel__road *road, cel__road_chunk *chunk) {
   chunk->transfer = NULL;
   chunk->buffer = NULL;
   --chunk->channel->held;
-  cel__road_line_up(road, chunk->channel);
+  line_up(road, chunk->channel);
 }
 
 static void end_chunk(cel__road *road, cel__road_chunk *chunk) {
@@ -158,7 +159,7 @@ static bool begin(cel__road *road, cel__road_transfer *transfer) {
     bool packed = memory == NULL;
     if (packed) memory = cel__road_take(road, channel->held == 0);
     if (memory == NULL) {
-      cel__road_line_up(road, channel);
+      line_up(road, channel);
       return false;
     }
     begin_chunk(road, transfer, bytes, memory, packed);
@@ -166,30 +167,79 @@ static bool begin(cel__road *road, cel__road_transfer *transfer) {
   return !road->failed;
 }
 
-/* Those whose turn it is. */
-static void go_on(cel__road *road, cel__road_channel *channel) {
-  uint32_t n = 0;
-  while (n < channel->waiting.n &&
-         channel->waiting.at[n]->message->sequence == channel->next &&
-         begin(road, channel->waiting.at[n])) {
-    ++n;
-    ++channel->next;
-  }
-  if (n > 0) cel_vec_drop_first(&channel->waiting, n);
+/* A channel that has moved much finds out whether NCCL is faster. Both ends
+ * come to that before the same message. */
+static void consider(cel__road *road, cel__road_channel *channel) {
+  if (channel->tried || road->config.way != CEL_ROAD_CHOSEN ||
+      channel->taken < road->config.try_bytes)
+    return;
+  cel__road_open_lane(road, channel);
 }
 
-void cel__road_post(cel__road *road, const cel_posted *message, bool sends) {
+cel__road_transfer *cel__road_next(const cel__road_channel *channel) {
+  if (channel->waiting.n == 0) return NULL;
+  cel__road_transfer *first = channel->waiting.at[0];
+  bool turn = first->message->sequence == channel->next &&
+              channel->next < channel->hold;
+  return first->trial || turn ? first : NULL;
+}
+
+uint64_t cel__road_unbegun(const cel__road_channel *channel) {
+  const cel__road_transfer *first =
+      channel->waiting.n > 0 ? channel->waiting.at[0] : NULL;
+  return channel->next + (first != NULL && first->begun > 0);
+}
+
+void cel__road_taken(cel__road_channel *channel) {
+  const cel__road_transfer *first = channel->waiting.at[0];
+  channel->next += !first->trial;
+  ++channel->under;
+  channel->taken += first->message->bytes;
+  cel_vec_drop_first(&channel->waiting, 1);
+}
+
+void cel__road_go_on(cel__road *road, cel__road_channel *channel) {
+  cel__road_transfer *first;
+  if (channel->by_lane) {
+    cel__road_lane_go_on(road, channel->lane);
+    return;
+  }
+  while (!road->failed && (first = cel__road_next(channel)) != NULL) {
+    if (first->begun == 0) consider(road, channel);
+    if (!begin(road, first)) return;
+    cel__road_taken(channel);
+  }
+}
+
+static cel__road_transfer *make_transfer(cel__road *road,
+                                         cel__road_channel *channel,
+                                         const cel_posted *message) {
   cel__road_transfer *transfer = cel_alloc_zero(sizeof *transfer);
   transfer->message = message;
-  transfer->channel = channel_of(road, message->peer, sends);
+  transfer->channel = channel;
   transfer->left = message->bytes;
   transfer->at = road->transfers.n;
   cel_vec_push(&road->transfers, transfer);
-  wait_for_turn(transfer->channel, transfer);
-  if (road->config.way == CEL_ROAD_NCCL && !transfer->channel->chunked)
-    cel__road_lane_go_on(road, transfer->channel);
-  else
-    go_on(road, transfer->channel);
+  return transfer;
+}
+
+void cel__road_post(cel__road *road, const cel_posted *message, bool sends) {
+  cel__road_channel *channel = cel__road_channel_of(road, message->peer, sends);
+  wait_for_turn(channel, make_transfer(road, channel, message));
+  if (road->config.way == CEL_ROAD_NCCL && !channel->tried)
+    cel__road_open_lane(road, channel);
+  cel__road_go_on(road, channel);
+}
+
+void cel__road_post_trial(cel__road *road, cel__road_lane *lane) {
+  cel__road_channel *channel = lane->channel;
+  cel__road_transfer *transfer = make_transfer(road, channel, &lane->trial);
+  transfer->trial = true;
+  cel_vec_push(&channel->waiting, transfer);
+  for (uint32_t i = channel->waiting.n - 1; i > 0; --i)
+    channel->waiting.at[i] = channel->waiting.at[i - 1];
+  channel->waiting.at[0] = transfer;
+  cel__road_go_on(road, channel);
 }
 
 /* Copies end in the order in which they were put. */
@@ -217,8 +267,11 @@ void cel__road_progress(cel__road *road) {
     cel__road_channel *first = road->line.at[0];
     cel_vec_drop_first(&road->line, 1);
     first->lined = false;
-    go_on(road, first);
+    cel__road_go_on(road, first);
   }
-  for (uint32_t i = road->lanes.n; i > 0 && !road->failed; --i)
-    cel__road_lane_go_on(road, road->lanes.at[i - 1]->channel);
+  for (uint32_t i = road->lanes.n; i > 0 && !road->failed; --i) {
+    cel__road_channel *channel = road->lanes.at[i - 1]->channel;
+    cel__road_meet(road, channel->lane);
+    if (channel->by_lane) cel__road_go_on(road, channel);
+  }
 }

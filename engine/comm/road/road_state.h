@@ -14,6 +14,7 @@
 typedef struct cel__road_transfer {
   const cel_posted *message;
   struct cel__road_channel *channel;
+  bool trial;           /* a lane's, of no number */
   cel_cursor cursor;    /* behind what is in chunks */
   uint64_t begun, left; /* bytes in chunks until now; not through */
   uint32_t at;          /* in road->transfers */
@@ -35,12 +36,16 @@ typedef struct cel__road_chunk {
 typedef struct cel__road_channel {
   int64_t peer;
   bool sends;
-  struct cel__road_lane *lane;           /* null: it does not go by NCCL */
-  bool chunked;                          /* that has been agreed on */
-  bool lined;                            /* in road->line */
-  uint32_t held;                         /* buffers */
-  uint64_t next;                         /* number of the first of `waiting` */
-  uint64_t chunks;                       /* until now */
+  struct cel__road_lane *lane; /* or null */
+  bool tried;                  /* it has a lane, or both ends do without */
+  bool by_lane;                /* so messages go now; else in chunks */
+  uint64_t hold;               /* messages from this number on wait */
+  uint64_t taken;              /* bytes of those that have been begun */
+  uint32_t under;              /* messages begun, and not through */
+  bool lined;                  /* in road->line */
+  uint32_t held;               /* buffers */
+  uint64_t next;               /* number of the first of `waiting` */
+  uint64_t chunks;             /* until now */
   CEL_VEC(cel__road_transfer *) waiting; /* not all in chunks; by number */
 } cel__road_channel;
 
@@ -82,6 +87,9 @@ enum { CEL__LINE_CHUNKS = 1, CEL__LINE_FORTH = 2, CEL__LINE_BACK = 3 };
 typedef struct cel__road_note {
   char why[120]; /* it cannot go on; empty: it can */
   bool full;     /* it has as many lanes as it may have */
+  bool more;     /* the sender's: there is another trial */
+  bool by_lane;  /* it, or all from now on, goes by NCCL */
+  uint64_t next; /* the first message that it has not begun */
   int32_t version;
   uint64_t gpu;
   ncclUniqueId id; /* the sender's, of the two */
@@ -101,7 +109,10 @@ typedef enum cel__road_stage {
   CEL__LANE_OFFERS, /* the sender has said what it has; the other answers */
   CEL__LANE_STARTS, /* NCCL does */
   CEL__LANE_HEARS,  /* whether it has started at the other end */
-  CEL__LANE_OPEN
+  CEL__LANE_STOPS,  /* the receiver is told from which message on it waits */
+  CEL__LANE_DRAINS, /* those before it come to an end */
+  CEL__LANE_TRIES,  /* trials, one way after the other */
+  CEL__LANE_SETTLED
 } cel__road_stage;
 
 /* Of the part of a message that is next. */
@@ -131,6 +142,13 @@ typedef struct cel__road_lane {
   bool packed;       /* it is in the buffer */
   ncclResult_t code;
   CUdeviceptr buffer; /* of config.part_most bytes; 0: none was needed yet */
+  cel_posted trial;   /* a message from or to the buffer */
+  cel_strided whole;
+  int32_t trials;         /* until now */
+  bool tries, arrived;    /* a trial is under way, and through at this end */
+  bool listens;           /* for a letter about trials */
+  bool broken;            /* NCCL failed in one, at one of the ends */
+  int64_t begun, best[2]; /* ns: in chunks, by the lane; of the sender */
 } cel__road_lane;
 
 /* road_transport.c */
@@ -149,13 +167,21 @@ void cel__road_arrived(cel__road *road, cel__road_chunk *chunk);
 void cel__road_progress(cel__road *road);
 
 /* road_lane.c */
-/* What the channel's lane, if it has one or is to have one, may do. */
-void cel__road_lane_go_on(cel__road *road, cel__road_channel *channel);
+/* What the lane of a channel may do that goes by it. */
+void cel__road_lane_go_on(cel__road *road, cel__road_lane *lane);
+
+/* road_trial.c */
+/* Both ends have started NCCL; when they know which way is faster, the lane is
+ * settled. */
+void cel__road_try(cel__road *road, cel__road_lane *lane);
+/* Messages go that way from now on. */
+void cel__road_settle(cel__road *road, cel__road_lane *lane, bool by_lane);
+
 /* road_meet.c */
-/* The two ends meet, from the first call on. Null once they have agreed to do
- * without; else *open says whether they have met. */
-cel__road_lane *cel__road_meet(cel__road *road, cel__road_channel *channel,
-                               bool *open);
+/* The channel is to have a lane; its two ends begin to meet. */
+void cel__road_open_lane(cel__road *road, cel__road_channel *channel);
+/* Goes on with that. Afterwards the channel may have none. */
+void cel__road_meet(cel__road *road, cel__road_lane *lane);
 /* `size` bytes of a note to the other end; or the next one from there, which
  * is in lane->in when it has been heard. */
 void cel__road_tell(cel__road *road, cel__road_lane *lane,
@@ -164,6 +190,8 @@ void cel__road_expect(cel__road *road, cel__road_lane *lane, uint32_t size);
 bool cel__road_heard(cel__road_lane *lane);
 /* A letter has come, or gone. */
 void cel__road_delivered(cel__road *road, cel__road_letter *letter);
+/* For so long an end waits for the other one's NCCL from now on. */
+int64_t cel__road_deadline(const cel__road *road);
 /* Ends what waits on streams for others. */
 void cel__road_abort_lanes(cel__road *road);
 /* Ends the communicators, by aborting them unless all is well. */
@@ -171,8 +199,18 @@ void cel__road_close_lanes(cel__road *road, bool good);
 void cel__road_clear_lanes(cel__road *road);
 
 /* road_staged.c */
-/* Something may begin in a channel that goes in chunks. */
-void cel__road_line_up(cel__road *road, cel__road_channel *channel);
+cel__road_channel *cel__road_channel_of(cel__road *road, int64_t peer,
+                                        bool sends);
+/* Before all that wait. */
+void cel__road_post_trial(cel__road *road, cel__road_lane *lane);
+/* The next message, if it may begin; else null. */
+cel__road_transfer *cel__road_next(const cel__road_channel *channel);
+/* The first message of which nothing has been begun. */
+uint64_t cel__road_unbegun(const cel__road_channel *channel);
+/* That one is not to be begun any more. */
+void cel__road_taken(cel__road_channel *channel);
+/* What the channel may do. */
+void cel__road_go_on(cel__road *road, cel__road_channel *channel);
 
 /* road_pool.c */
 

@@ -1,3 +1,4 @@
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,11 @@ static void report(cel__road *road, uint64_t ticket, bool good) {
 
 void cel__road_end(cel__road *road, cel__road_transfer *transfer) {
   cel__road_transfer *last = cel_vec_last(&road->transfers);
-  report(road, transfer->message->ticket, true);
+  --transfer->channel->under;
+  if (transfer->trial)
+    transfer->channel->lane->arrived = true;
+  else
+    report(road, transfer->message->ticket, true);
   last->at = transfer->at;
   cel_vec_swap_out(&road->transfers, transfer->at);
   cel_free(transfer);
@@ -44,7 +49,8 @@ static void fail_all(cel__road *road) {
   for (uint32_t i = 0; i < road->channel.n; ++i)
     cel_vec_clear(&road->channel.at[i]->waiting);
   for (uint32_t i = 0; i < road->transfers.n; ++i) {
-    report(road, road->transfers.at[i]->message->ticket, false);
+    if (!road->transfers.at[i]->trial)
+      report(road, road->transfers.at[i]->message->ticket, false);
     cel_free(road->transfers.at[i]);
   }
   cel_vec_clear(&road->transfers);
@@ -96,6 +102,13 @@ static void unchain(void *self, void *context) {
   inner->unchain(inner->self, context);
 }
 
+/* Others than trials. */
+static bool has_messages(const cel__road *road) {
+  for (uint32_t i = 0; i < road->transfers.n; ++i)
+    if (!road->transfers.at[i]->trial) return true;
+  return false;
+}
+
 /* Of what the inner transport says, what is not of chunks. */
 static uint32_t sort_out(cel__road *road, cel_done *out, uint32_t got) {
   uint32_t kept = 0;
@@ -124,10 +137,11 @@ static uint32_t sort_out(cel__road *road, cel_done *out, uint32_t got) {
 static uint32_t poll(cel_transport *t, cel_done *out, uint32_t max) {
   cel__road *road = (cel__road *)t;
   cel_assert_driver();
-  if (road->transfers.n > 0) use_device(road);
+  if (road->transfers.n > 0 || road->lanes.n > 0) use_device(road);
   uint32_t n = sort_out(road, out, road->inner->poll(road->inner, out, max));
   t->broken = road->inner->broken;
-  if (road->lanes.n > 0 && atomic_load(&road->halted) && !road->failed) {
+  bool halted = atomic_load(&road->halted) && road->lanes.n > 0;
+  if (halted && !road->failed && has_messages(road)) {
     cel_fail(CEL_E_CANCELLED, "others do not go on");
     cel__road_fail(road);
   }
@@ -145,7 +159,8 @@ static uint32_t chained(cel_transport *t, cel_chained *out, uint32_t max) {
   return inner->chained(inner, out, max);
 }
 
-/* What NCCL has on a stream waits for others: the next poll ends it. */
+/* What NCCL has on a stream may wait for others: the next poll ends it, unless
+ * all messages are through anyway. */
 static void halt(cel_transport *t) {
   cel__road *road = (cel__road *)t;
   cel_transport *inner = road->inner;
@@ -190,11 +205,30 @@ static void release(cel__road *road) {
   cel_free(road);
 }
 
+/* Whether two ends are still at finding out which way is faster. */
+static bool unsettled(const cel__road *road) {
+  for (uint32_t i = 0; i < road->lanes.n; ++i)
+    if (road->lanes.at[i]->stage != CEL__LANE_SETTLED) return true;
+  return false;
+}
+
+/* All ranks come here: what two of them have begun they bring to an end. */
+static void settle(cel__road *road) {
+  cel_done done;
+  while (!road->failed && road->base.broken == NULL &&
+         (unsettled(road) || road->letters.n > 0)) {
+    if (road->base.poll(&road->base, &done, 1) > 0)
+      cel_bug("something is under way");
+    sched_yield();
+  }
+}
+
 /* The inner transport has no chunk any more once it is gone. */
 static void destroy(cel_transport *t) {
   cel__road *road = (cel__road *)t;
   cel_transport *inner = road->inner;
-  bool good = !road->failed && road->transfers.n == 0;
+  if (!has_messages(road)) settle(road);
+  bool good = !road->failed && road->transfers.n == 0 && !unsettled(road);
   if (!good) inner->control.abort(inner->control.self, 1);
   if (road->lanes.n > 0) use_device(road);
   cel__road_close_lanes(road, good);
@@ -203,9 +237,9 @@ static void destroy(cel_transport *t) {
 }
 
 static void init(cel__road *road, cel_transport *inner) {
-  static const char *const name[] = {"mpi, in chunks between GPUs",
-                                     "mpi, also between GPUs",
-                                     "mpi, and NCCL between GPUs"};
+  static const char *const name[] = {
+      "mpi, in chunks between GPUs", "mpi, also between GPUs",
+      "mpi, and NCCL between GPUs", "mpi, in chunks or NCCL between GPUs"};
   road->inner = inner;
   road->base = *inner;
   road->base.name = name[road->config.way];
@@ -262,7 +296,9 @@ static int64_t lack_of(cel__road *road) {
   if (cuda->devices != 1) return HAS_SEVERAL;
   if (road->config.way == CEL_ROAD_MPI && !road->config.takes_gpus)
     return HAS_NO_MPI;
-  if (road->config.way == CEL_ROAD_NCCL && !has_nccl(road)) return HAS_NO_NCCL;
+  if (road->config.way >= CEL_ROAD_NCCL && !has_nccl(road) &&
+      road->config.way == CEL_ROAD_NCCL)
+    return HAS_NO_NCCL;
   return make_streams(road) == CEL_E_OK ? HAS_ALL : HAS_NO_STREAM;
 }
 
@@ -294,6 +330,10 @@ static void set_defaults(cel_road_config *c) {
                                            : CEL_TUNE_ROAD_CHUNK_MOST;
   if (c->part_most == 0) c->part_most = CEL_TUNE_ROAD_NCCL_PART;
   if (c->lanes == 0) c->lanes = CEL_TUNE_ROAD_NCCL_LANES;
+  if (c->patience_ns == 0) c->patience_ns = CEL_TUNE_ROAD_PATIENCE_NS;
+  if (c->try_bytes == 0) c->try_bytes = CEL_TUNE_ROAD_TRY_BYTES;
+  if (c->trial_bytes == 0) c->trial_bytes = CEL_TUNE_ROAD_TRIAL_BYTES;
+  if (c->trial_bytes > c->part_most) c->trial_bytes = c->part_most;
   if (c->buffers == 0) c->buffers = CEL_TUNE_ROAD_BUFFERS;
 }
 

@@ -171,6 +171,30 @@ static int run_staging(lua_State *L) {
   return 4;
 }
 
+/* pairs() -> {{from =, to =, way = 0 to 2 (by chunks, MPI, NCCL), rate = bytes
+ * per ns}, ...} of messages between GPUs, from host to host. To know, they are
+ * measured. Collective. */
+static int run_pairs(lua_State *L) {
+  cel_session_pair pair[CEL_SESSION_PAIRS];
+  int32_t n;
+  if (cel_session_pairs(cel__session_of(L), pair, &n) != CEL_E_OK)
+    return cel__push_failure(L);
+  lua_newtable(L);
+  for (int32_t i = 0; i < n; ++i) {
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, (lua_Integer)pair[i].from);
+    lua_setfield(L, -2, "from");
+    lua_pushinteger(L, (lua_Integer)pair[i].to);
+    lua_setfield(L, -2, "to");
+    lua_pushinteger(L, pair[i].way);
+    lua_setfield(L, -2, "way");
+    lua_pushnumber(L, pair[i].rate);
+    lua_setfield(L, -2, "rate");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* joining() -> why what all ranks exchange does not go by NCCL, "" where it
  * does, and whether it goes by messages else; nil on the processor. To know,
  * NCCL is started. Collective. */
@@ -457,6 +481,7 @@ const luaL_Reg cel__core_run[] = {
     {"exit", run_exit},
     {"devices", run_devices},
     {"staging", run_staging},
+    {"pairs", run_pairs},
     {"joining", run_joining},
     {"gpu_count", run_gpu_count},
     {"gpu", run_gpu},

@@ -385,6 +385,16 @@ local function write_messages(no_link, no_loans, road, between)
     or "by the memory of their hosts: " .. road))
 end
 
+local PAIRS = { [0] = "in chunks", "by MPI, from GPU to GPU", "by NCCL, from GPU to GPU" }
+
+-- Between one rank of each host, of the first eight.
+local function write_pairs(pairs_of)
+  for _, pair in ipairs(pairs_of) do
+    io.write(("         ranks %d and %d: %s, %.3g GB/s\n"):format(pair.from, pair.to,
+      PAIRS[pair.way], pair.rate))
+  end
+end
+
 -- What all ranks exchange, between GPUs; why not by NCCL: nil where there are none.
 local function write_joining(no_nccl, by_messages)
   if not no_nccl then return end
@@ -415,12 +425,14 @@ end
 local function info(whole)
   local backend, devices, list, why = core.devices() -- of all ranks of a host
   local no_link, no_loans, road, between = find_staging(backend, devices)
-  local no_nccl, by_messages
+  local no_nccl, by_messages, measured
+  if no_link then measured = place.check(core.pairs()) end
   if no_link then no_nccl, by_messages = core.joining() end
   local rank, ranks = core.rank()
   if rank == 0 then
     local i = write_info(backend, devices, list, why)
     write_messages(no_link, no_loans, road, between)
+    write_pairs(measured or {})
     write_joining(no_nccl, by_messages)
     io.write(("compiler %s\n"):format(i.compiler))
     io.write(("cache    %s\n"):format(i.cache))

@@ -339,6 +339,7 @@ describe("celer info", function()
       .. "%d+ bytes on\n", info_of(nil).stdout)
     assert.matches("\n         others: by the memory of their hosts, in chunks that overlap\n",
       info_of("staged").stdout)
+    assert.matches("\n         ranks 0 and 1: in chunks, [%d.e+]+ GB/s\n", info_of("staged").stdout)
     for between, lack in pairs({ mpi = "its MPI does not take GPUs' memory: ",
       nccl = "it has no NCCL, or one before 2.18" }) do
       local r = info_of(between)
