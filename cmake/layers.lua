@@ -9,7 +9,7 @@
 -- 5. No modules, each a .c and its .h, include each other in a circle.
 
 local order = {
-  "base", "region", "rule", "task", "command", "instr",
+  "base", "region", "rule", "task", "fold", "command", "instr",
   "device", "comm", "exec", "runtime", "embed",
 }
 local last_pure = "instr"

@@ -48,6 +48,15 @@ static inline bool cel__param_is_view(const cel_param *p) {
 }
 #endif
 
+/* Whether GPUs compute a * b + c with one rounding: by what a submission's
+ * accesses are like, as cel_module_suit is told; always; never, or as the
+ * user's options say. */
+typedef enum cel_contract {
+  CEL_CONTRACT_BY_SHAPE,
+  CEL_CONTRACT_ALWAYS,
+  CEL_CONTRACT_NEVER
+} cel_contract;
+
 typedef struct cel_source {
   const char *prelude; /* C++ that goes before the text; may be null */
   const char *text;
@@ -60,6 +69,7 @@ typedef struct cel_source {
   const char *const *option; /* extra compiler flags */
   int32_t only;     /* number of the one kernel wanted, from 1; 0: all */
   int32_t block[3]; /* of CUDA's own kernels, x first; 0: of celer's */
+  cel_contract contract;
 } cel_source;
 
 typedef struct cel_module cel_module;
@@ -105,14 +115,18 @@ typedef struct cel_compiled {
 /* In this process, so far. Thread: any. */
 void cel_compile_count(cel_compiled *out);
 /* What the works made of a kernel from now on must stand: `wide`, memory whose
- * rows or planes hold 2^31 elements or more; groups of `items`, 0 without.
- * Compiles this kernel once more, for GPUs alone, where that takes it and was
- * not done before: at first it is not wide and for groups of up to 256, whose
- * items may have 255 registers each; those of 1024 have 64. A tile is always
- * compiled for its own size. Errors as cel_module_finish has, which was called
- * before. Thread: main. */
+ * rows or planes hold 2^31 elements or more; groups of `items`, 0 without;
+ * `folds`, a task that may be a member of a fold (fold/shape.h), and then is
+ * not contracted unless its source says so. Compiles this kernel once more, for
+ * GPUs alone, where that takes it and was not done before: at first it is not
+ * wide, for folds, and for groups of up to 256, whose items may have 255
+ * registers each; those of 1024 have 64. A tile is always compiled for its own
+ * size. Errors as cel_module_finish has, which was called before. Thread: main.
+ */
 cel_status cel_module_suit(cel_module *module, int32_t kernel, bool wide,
-                           int32_t items);
+                           int32_t items, bool folds);
+/* Whether `folds` matters to it: for GPUs, where the source leaves it open. */
+bool cel_module_contracts_by_shape(const cel_module *module);
 void cel_module_destroy(cel_module *module);
 /* Names of the kernels in the module, in the order of the source. */
 int32_t cel_module_kernels(const cel_module *module);

@@ -40,7 +40,8 @@ local function source_of(text, options)
   local defines, define_list = strings(options.defines or {})
   local extra, extra_list = strings(options.options or {})
   local source = ffi.new("cel_source", {
-    prelude = options.prelude, block = options.block, text = text, file = options.file or "sim.lua",
+    prelude = options.prelude, block = options.block, text = text,
+    contract = options.contract, file = options.file or "sim.lua",
     line = options.line or 1, directory = options.directory,
     defines = #define_list, define = defines,
     options = #extra_list, option = extra,

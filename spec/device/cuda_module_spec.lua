@@ -167,13 +167,38 @@ describe("a module for GPUs", function()
         return cuda
       end
       local narrow = kernel()
-      assert(k.c.cel_module_suit(module, 2, true, 0) == 0)
+      assert(k.c.cel_module_suit(module, 2, true, 0, true) == 0)
       assert(kernel() ~= narrow and kernel() == kernel())
       assert(kernel()["function"][0] ~= narrow["function"][0])
       io.write(describe(module))
     ]])
     if not r then return end
     assert.equal(WANT, r.stdout, r.stderr)
+  end)
+
+  it("is compiled again, with contraction, for works that can be no step of a fold", function()
+    local r = on_fake([[
+      local cuda = open(0, 1)
+      local source = "kernel void f(item<1> i, inout<float, 1> a) { a(i[0]) = a(i[0]) * 3 + 1; }"
+      local function kernels(options, contract)
+        local module = assert(k.compile(source, { cuda = cuda, options = options,
+          contract = contract }))
+        local found = {}
+        for i, folds in ipairs { true, false, true } do
+          assert(k.c.cel_module_suit(module, 0, false, 0, folds) == 0)
+          local work = k.c.cel_module_work(module, 0, ffi.new("char[8]"), 0)
+          found[i] = work.cuda
+          work.destroy(work)
+        end
+        print(found[1] == found[2], found[1] == found[3], k.c.cel_module_contracts_by_shape(module))
+      end
+      kernels()
+      kernels({ "-fmad=true" })
+      kernels(nil, "CEL_CONTRACT_ALWAYS")
+      kernels(nil, "CEL_CONTRACT_NEVER")
+    ]])
+    if not r then return end
+    assert.equal("false\ttrue\ttrue\n" .. ("true\ttrue\tfalse\n"):rep(3), r.stdout, r.stderr)
   end)
 
   it("says what a kernel takes of the GPU", function()
@@ -204,7 +229,7 @@ describe("a module for GPUs", function()
       local cuda = open(0)
       local module = assert(k.compile(source, { cuda = cuda, prelude = k.embedded("group.cuh") }))
       local function work(items)
-        assert(k.c.cel_module_suit(module, 0, false, items) == 0)
+        assert(k.c.cel_module_suit(module, 0, false, items, true) == 0)
         local work = k.c.cel_module_work(module, 0, ffi.new("char[8]"), 0)
         local info = ffi.new("cel_kernel_info")
         assert(k.c.cel_module_info(module, 0, math.max(items, 1), info) == 0)
@@ -289,7 +314,7 @@ describe("on a GPU", function()
     local kind = wide and ", with wide strides" or ""
     on_gpu("kernels compute" .. kind, function()
       for i = 0, wide and c.cel_module_kernels(module) - 1 or -1 do
-        assert.equal(0, tonumber(c.cel_module_suit(module, i, true, 0)))
+        assert.equal(0, tonumber(c.cel_module_suit(module, i, true, 0, true)))
       end
       local h, w = 31, 47
       local u, up = ffi.new("float[?]", h * w), ffi.new("float[?]", h * w)

@@ -30,6 +30,7 @@ typedef struct cel_cuda_target {
   int32_t architecture; /* 90: sm_90 */
   bool wide;            /* strides of 2^31 elements and more */
   int32_t items;        /* of a work group at most: 512 or 1024, else 256 */
+  bool contracted;      /* a * b + c is rounded once, unless options say else */
   bool sample;          /* checked, for samples: sample.h */
 } cel_cuda_target;
 
@@ -45,6 +46,9 @@ cel_status cel_compile_cuda(const cel_source *source, const cel_text *assembled,
 bool cel_compile_cuda_find_sample(const cel_source *source,
                                   const cel_text *assembled,
                                   cel_cuda_target target, cel_text *out);
+
+/* Whether the user's options say how GPUs contract. */
+bool cel__contracts_by_options(const cel_source *source);
 
 /* CEL_E_COMPILE with what a compiler said, cleaned, at the user's line. */
 cel_status cel__compile_fail(const cel_source *source, const char *said);

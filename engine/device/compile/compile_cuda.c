@@ -60,6 +60,11 @@ static bool given(const cel_source *source, const char *a, const char *b) {
   return false;
 }
 
+bool cel__contracts_by_options(const cel_source *source) {
+  return given(source, "-fmad", "--fmad") ||
+         given(source, "-use_fast_math", "--use_fast_math");
+}
+
 static void add_folder(build *b, const char *folder) {
   cel_vec_push(&b->folder, folder);
   cel_vec_push(&b->option, made_word(b, "-I", folder));
@@ -121,6 +126,8 @@ static void build_prepare(build *b, cel_cuda_target target) {
   if (!given(s, "--std", "-std")) cel_vec_push(&b->option, "--std=c++17");
   cel_vec_push(&b->option, "--device-as-default-execution-space");
   cel_vec_push(&b->option, "--disable-warnings");
+  if (!target.contracted && !cel__contracts_by_options(s))
+    cel_vec_push(&b->option, "-fmad=false");
   if (target.wide) cel_vec_push(&b->option, "-DCELER_WIDE=1");
   if (target.sample) cel_vec_push(&b->option, "-DCELER_SAMPLE=1");
   if (target.items == 512) cel_vec_push(&b->option, "-DCELER_GROUP=512");

@@ -43,6 +43,8 @@ static uint64_t hash_source(const cel_source *source) {
     hash = hash_string(source->define[i], hash);
   for (int32_t i = 0; i < source->options; ++i)
     hash = hash_string(source->option[i], hash);
+  if (source->contract != CEL_CONTRACT_BY_SHAPE)
+    hash = cel_hash_word(hash, (uint64_t)source->contract);
   return hash;
 }
 
@@ -118,9 +120,11 @@ static cel_status scan(const cel_source *source, cel_module *module) {
     return cel_fail_at(source->file, taken->line);
   }
   module->kernel = cel_alloc_zero(n * sizeof *module->kernel);
-  for (uint32_t i = 0; i < n; ++i)
-    module->kernel[i].hash =
-        hash_string(module->found.at[i].name, module->hash);
+  for (uint32_t i = 0; i < n; ++i) {
+    cel__kernel *kernel = &module->kernel[i];
+    kernel->hash = hash_string(module->found.at[i].name, module->hash);
+    kernel->variant = cel__module_first(module);
+  }
   cel_source_assemble(source, header_text, header_size, &module->found,
                       &module->assembled);
   return CEL_E_OK;
@@ -130,6 +134,10 @@ static cel_module *module_new(const cel_source *source) {
   if (header_text == NULL) cel_bug("cel_module_set_header was not called");
   cel_module *module = cel_alloc_zero(sizeof *module);
   module->hash = hash_source(source);
+  bool plain = source->block[0] > 0 && source->contract == 0;
+  module->contract = cel__contracts_by_options(source) ? CEL_CONTRACT_NEVER
+                     : plain                           ? CEL_CONTRACT_ALWAYS
+                                                       : source->contract;
   for (int32_t i = 0; i < source->options; ++i) {
     module->checked |= strcmp(source->option[i], "-DCELER_CHECK") == 0;
     module->marks |= strcmp(source->option[i], "-DCELER_MARK") == 0;
@@ -190,8 +198,8 @@ cel_status cel_module_begin_images(const cel_source *source,
 }
 
 static cel_status load(cel_module *module) {
-  return module->cuda != NULL
-             ? cel__module_load_cuda(module, &module->build, 0, 0)
+  return module->cuda != NULL ? cel__module_load_cuda(module, &module->build, 0,
+                                                      cel__module_first(module))
          : module->architectures > 0
              ? cel__module_take_images(module, &module->build)
              : load_cpu(module);

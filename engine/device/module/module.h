@@ -11,19 +11,24 @@
 #include "device/compile/source.h"
 #include "device/cuda/cuda.h"
 
-/* How a module is compiled for GPUs, as a number: strides wide (1) or not, and
- * groups of up to 256 (0), 512 (2) or 1024 items (4). */
-enum { CEL__VARIANTS = 6 };
+/* How a module is compiled for GPUs, as a number: strides wide (1) or not,
+ * groups of up to 256 (0), 512 (2) or 1024 items (4), contracted (6) or not. */
+enum { CEL__CONTRACTED = 6, CEL__VARIANTS = 12 };
 
-static inline int32_t cel__variant(bool wide, int32_t items) {
-  return (wide ? 1 : 0) + (items > 512 ? 4 : items > 256 ? 2 : 0);
+static inline int32_t cel__variant(bool wide, int32_t items, bool contracted) {
+  return (wide ? 1 : 0) +
+         (items > 512   ? 4
+          : items > 256 ? 2
+                        : 0) +
+         (contracted ? CEL__CONTRACTED : 0);
 }
 
 static inline cel_cuda_target cel__module_target(int32_t architecture,
                                                  int32_t variant) {
   return (cel_cuda_target){.architecture = architecture,
                            .wide = variant % 2 == 1,
-                           .items = 256 << variant / 2};
+                           .items = 256 << variant % CEL__CONTRACTED / 2,
+                           .contracted = variant >= CEL__CONTRACTED};
 }
 
 enum { CEL__MAPPERS_KNOWN = 64 };
@@ -103,8 +108,14 @@ struct cel_module {
   bool checked; /* compiled with CELER_CHECK */
   bool marks;   /* compiled with CELER_MARK: for the processor alone */
   bool effects; /* the user's text has any */
+  cel_contract contract;
   cel__kept_source kept;
 };
+
+/* The variant that is compiled first. */
+static inline int32_t cel__module_first(const cel_module *module) {
+  return cel__variant(false, 0, module->contract == CEL_CONTRACT_ALWAYS);
+}
 
 /* Whether what a text does may be seen beside what its accessors write. */
 bool cel__has_effects(const char *text);

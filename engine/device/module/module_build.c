@@ -97,7 +97,8 @@ void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
   start(build);
 }
 
-/* For strides of any size and the largest groups: it is for all variants. */
+/* For strides of any size and the largest groups: it is for all variants, also
+ * those that are not contracted, as nobody sees what it computes on a GPU. */
 static void prepare_sample(cel_module *module) {
   cel__build *build = &module->sampling;
   prepare(module, 0, CEL__VARIANTS - 1, build);
@@ -107,7 +108,7 @@ static void prepare_sample(cel_module *module) {
 }
 
 void cel__module_start(cel_module *module) {
-  prepare(module, 0, 0, &module->build);
+  prepare(module, 0, cel__module_first(module), &module->build);
   if (module->samples) prepare_sample(module);
   start(&module->build);
 }

@@ -78,7 +78,8 @@ static cel_status begin(const cel_session *session, const cel_source *source,
 }
 
 /* kernel(text, file, line, directory | nil, defines | nil, options | nil,
- *        prelude | nil, block | nil, only | nil) -> module, {name, ...}.
+ *        prelude | nil, block | nil, only | nil, contract | nil)
+ *        -> module, {name, ...}.
  * It is compiled meanwhile. The module is never freed: works may still need
  * it. */
 static int kernel_new(lua_State *L) {
@@ -100,6 +101,9 @@ static int kernel_new(lua_State *L) {
     lua_pop(L, 1);
   }
   source.only = (int32_t)luaL_optinteger(L, 9, 0);
+  if (!lua_isnoneornil(L, 10))
+    source.contract =
+        lua_toboolean(L, 10) ? CEL_CONTRACT_ALWAYS : CEL_CONTRACT_NEVER;
   cel_engine *engine;
   cel_module *module;
   if (cel__core_engine(L, &engine) != CEL_E_OK ||
@@ -146,7 +150,7 @@ static int kernel_info(lua_State *L) {
   const cel_param *param;
   cel_module_params(module, kernel, &param);
   bool grouped = param[0].kind == CEL_PARAM_GROUP;
-  if (cel_module_suit(module, kernel, false, grouped ? threads : 0) !=
+  if (cel_module_suit(module, kernel, false, grouped ? threads : 0, !grouped) !=
           CEL_E_OK ||
       cel_module_info(module, kernel, threads, &info) != CEL_E_OK)
     return cel__push_module_failure(L);

@@ -522,7 +522,8 @@ static int submit_by_plan(lua_State *L, cel__group_plan *p, const cel__given *g,
   cel_advice_submitted(L, group.location);
   cel__read_division(L, CEL__REPLAY_DIVISION, &group, &home);
   if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),
-                      0) != CEL_E_OK)
+                      0, cel__suits_folds(p->module, access, p->accesses)) !=
+      CEL_E_OK)
     return cel__push_module_failure(L);
   cel_work *work =
       cel_module_work(p->module, p->kernel, values->bytes, values->size);

@@ -7,6 +7,7 @@
 #include "embed/core/core_form.h"
 #include "embed/core/core_kernel.h"
 #include "embed/core/core_submit.h"
+#include "fold/shape.h"
 
 static const char rule_type[] = "celer.core.rule";
 
@@ -216,6 +217,11 @@ bool cel__is_wide(const cel_access *access, uint32_t n) {
   return wide;
 }
 
+bool cel__suits_folds(const cel_module *module, const cel_access *access,
+                      uint32_t n) {
+  return cel_module_contracts_by_shape(module) && cel_fold_has_shape(access, n);
+}
+
 /* The accesses of a kernel come in the order of its views. */
 static void add_reducers(cel_work *work, access_list *list) {
   for (uint32_t i = 0; i < list->n; ++i) {
@@ -238,8 +244,9 @@ static int submit_kernel(lua_State *L) {
   cel_module *module = cel__check_module(L, 6);
   int32_t kernel = (int32_t)luaL_checkinteger(L, 7);
   uint32_t size = cel__pack_values(L, 8, module, kernel, values, CEL__VALUES);
-  if (cel_module_suit(module, kernel, cel__is_wide(list.access, list.n),
-                      items) != CEL_E_OK)
+  if (cel_module_suit(module, kernel, cel__is_wide(list.access, list.n), items,
+                      cel__suits_folds(module, list.access, list.n)) !=
+      CEL_E_OK)
     return cel__push_module_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
   memcpy(work->work_group, shape, sizeof work->work_group);

@@ -46,5 +46,9 @@ int cel__submit(lua_State *L, cel_group *group, cel_work *work);
 
 /* Whether a row or plane of a buffer takes a stride that an int cannot hold. */
 bool cel__is_wide(const cel_access *access, uint32_t n);
+/* Whether a kernel of the module is compiled for folds for these, as
+ * cel_module_suit has it. */
+bool cel__suits_folds(const cel_module *module, const cel_access *access,
+                      uint32_t n);
 
 #endif

@@ -170,15 +170,22 @@ end
 
 -- ---- options ----------------------------------------------------------------
 
-local known_options = { defines = true, options = true }
+local known_options = { defines = true, options = true, contract = true }
+
+local function check_contract(call, contract)
+  if contract ~= nil and type(contract) ~= "boolean" then
+    fail("%s: contract is true or false, not %s", call, words.a(contract))
+  end
+end
 
 local function check_options(options)
   words.check_options("celer.kernel", options, known_options, "{defines = {N = 3}}")
   for key, value in each(options) do
-    if type(value) ~= "table" then
+    if key ~= "contract" and type(value) ~= "table" then
       fail("celer.kernel: %s must be a table, not %s", key, words.a(value))
     end
   end
+  check_contract("celer.kernel", options.contract)
 end
 
 -- A number as a kernel has it, and whether it is a whole one, which number.cuh is not
@@ -315,6 +322,7 @@ end
 ---@field defines string[]
 ---@field numbers boolean  whether defines take number.cuh
 ---@field flags string[]
+---@field contract boolean?  nil: by what a submission's accesses are like
 
 local function source_of(text, options, file, line, plain)
   local defines, numbers = list_defines(options.defines)
@@ -328,7 +336,7 @@ local function source_of(text, options, file, line, plain)
     flags[#flags + 1] = "-DCELER_CHECK"
   end
   return { text = text, file = file, line = line, defines = defines, numbers = numbers,
-    flags = flags }
+    flags = flags, contract = options.contract }
 end
 
 -- A source that is compiled, for some operators perhaps.
@@ -411,10 +419,10 @@ local function begin(source, plain, operators, only)
     prelude = (prelude or "") .. "\n" .. core.embedded "kernels/number.cuh"
   end
   local key = table.concat({ text, prelude or "", table.concat(defines, "\1"),
-    table.concat(flags, "\1"), only or "" }, "\0")
+    table.concat(flags, "\1"), only or "", tostring(source.contract) }, "\0")
   if units[key] then return units[key] end
   local module, names, file, line, code = core.kernel(text, source.file, source.line,
-    script.directory(), defines, flags, prelude, plain and plain.block, only)
+    script.directory(), defines, flags, prelude, plain and plain.block, only, source.contract)
   place.check(module, names, file, line, code)
   local unit = { module = module, key = key, kernels = {}, n = #names, plain = plain,
     operators = operators and operators.by_access, finished = false, failed = false }
@@ -488,11 +496,12 @@ function M.guarded(kernel, flag)
   return made
 end
 
-local options_of_functions = { name = true, options = true }
+local options_of_functions = { name = true, options = true, contract = true }
 
 -- A kernel written in Lua.
 local function of_function(f, options)
   words.check_options("celer.kernel of a function", options, options_of_functions)
+  check_contract("celer.kernel of a function", options.contract)
   if options.name ~= nil and not tostring(options.name):find "^[%a_][%w_]*$" then
     fail("celer.kernel: the name of a kernel has letters, digits and _, not %s",
       tostring(options.name))
@@ -505,7 +514,8 @@ end
 --- that kernel, with several a table of them by name. A function of Lua becomes a kernel,
 --- too: it is compiled for its arguments when it is submitted.
 ---@param source string|{file: string}|function  text, a file beside the script, or Lua
----@param options? {defines: table<string, number|string|boolean>?, options: table?, name: string?}
+---@param options? {defines: table<string, number|string|boolean>?, options: table?,
+--- name: string?, contract: boolean?}
 ---@return celer.kernel|celer.lua_kernel
 function M.new(source, options)
   options = options == nil and {} or options
@@ -538,10 +548,11 @@ end
 ---@param text string
 ---@param file string
 ---@param line integer
----@param options? {options: table?}
+---@param options? {options: table?, contract: boolean?}
 ---@return celer.kernel
 function M.generated(text, file, line, options)
-  local source = source_of(text, { options = options and options.options },
+  options = options or {}
+  local source = source_of(text, { options = options.options, contract = options.contract },
     ("kernel of %s:%d"):format(file, line), 1)
   return (select(2, compile(source)))
 end

@@ -1,0 +1,32 @@
+/* shape.h -- which submissions may be members of a fold, by their accesses.
+ *
+ * Each access is one of
+ *   written   the item's own element, nothing else
+ *   around    read around the item: rule/reach.h
+ *   table     read, the same for all items, and small
+ *   reduced   into a result that no item reads
+ * Whether kernels are contracted follows from it, so it depends on nothing but
+ * the submission: neither on what comes before or behind it, nor on settings.
+ * Pure. Thread: any.
+ */
+#ifndef CEL_FOLD_SHAPE_H
+#define CEL_FOLD_SHAPE_H
+
+#include "rule/reach.h"
+#include "task/task.h"
+
+typedef enum cel_fold_use {
+  CEL_FOLD_OTHER, /* none of these */
+  CEL_FOLD_WRITTEN,
+  CEL_FOLD_AROUND,
+  CEL_FOLD_TABLE,
+  CEL_FOLD_REDUCED
+} cel_fold_use;
+
+/* What an access of a group is; *reach is that of AROUND, and untouched else.
+ */
+cel_fold_use cel_fold_use_of(const cel_access *access, cel_reach *reach);
+/* Whether all are something else than OTHER. */
+bool cel_fold_has_shape(const cel_access *access, uint32_t n);
+
+#endif

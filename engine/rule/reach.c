@@ -1,0 +1,86 @@
+#include "rule/reach.h"
+
+#include "rule/eval.h"
+
+/* A value on the stack: a constant, or an end of the chunk and a constant. */
+typedef struct value {
+  bool follows;
+  int64_t c;
+} value;
+
+/* x op y of which at least one follows the chunk; false where that is no end of
+ * the chunk and a constant, nor held inwards of it. */
+static bool combine(int64_t op, bool upper, value *x, const value *y) {
+  bool inwards = op == (upper ? CEL_RULE_LOW : CEL_RULE_HIGH);
+  switch (op) {
+  case CEL_RULE_ADD:
+    if (x->follows && y->follows) return false;
+    *x = (value){true, x->c + y->c};
+    return true;
+  case CEL_RULE_SUB:
+    if (y->follows) return false;
+    x->c -= y->c;
+    return true;
+  case CEL_RULE_LOW:
+  case CEL_RULE_HIGH:
+    if (!x->follows || !y->follows) {
+      if (y->follows) *x = *y;
+      return inwards;
+    }
+    if (upper ? y->c > x->c : y->c < x->c) x->c = y->c;
+    return true;
+  default: return false;
+  }
+}
+
+static bool end_of_chunk(int64_t op, int64_t word, int j, bool upper) {
+  return op == (upper ? CEL_RULE_MAX : CEL_RULE_MIN) && word == j;
+}
+
+/* The constant of a bound that follows its end of the chunk in dimension j. */
+static bool offset_of(const cel_rule_use *use, int b, int j, bool upper,
+                      int64_t *out) {
+  const cel_rule_box *box = &use->rule->desc.box[b];
+  const int64_t *code = use->rule->desc.code + box->start[j][upper];
+  value stack[CEL_RULE_DEPTH];
+  int top = 0;
+  for (int i = 0; i < box->length[j][upper]; ++i) {
+    if (code[i] >= CEL_RULE_ADD) {
+      value *x = &stack[top - 2], *y = &stack[top - 1];
+      bool fine =
+          x->follows || y->follows
+              ? combine(code[i], upper, x, y)
+              : cel__binary_eval(code[i], x->c, y->c, &x->c) == CEL_RULE_FINE;
+      if (!fine || !cel__in_limit(x->c)) return false;
+      --top;
+      continue;
+    }
+    int64_t op = code[i], word = code[++i];
+    bool follows = end_of_chunk(op, word, j, upper);
+    bool varies = op == CEL_RULE_MIN || op == CEL_RULE_MAX;
+    if (varies && !follows) return false;
+    int64_t c = follows ? 0 : cel__variable_eval(use, &use->range, op, word);
+    stack[top++] = (value){follows, c};
+  }
+  *out = stack[0].c;
+  return stack[0].follows;
+}
+
+bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
+  const cel_rule_desc *desc = &use->rule->desc;
+  if (use->rule->listing != NULL || desc->boxes == 0 ||
+      desc->buffer_dims != desc->task_dims || desc->buffer_dims == 0)
+    return false;
+  cel_reach reach = {{0}, {0}};
+  for (int b = 0; b < desc->boxes; ++b)
+    for (int j = 0; j < desc->buffer_dims; ++j) {
+      int64_t low, high;
+      if (!offset_of(use, b, j, false, &low) ||
+          !offset_of(use, b, j, true, &high))
+        return false;
+      if (-low > reach.below[j]) reach.below[j] = -low;
+      if (high > reach.above[j]) reach.above[j] = high;
+    }
+  *out = reach;
+  return true;
+}

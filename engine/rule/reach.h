@@ -1,0 +1,22 @@
+/* reach.h -- how far around an item a rule reads: what stencils are known by.
+ *
+ * A rule reaches around where each of its boxes follows the chunk in every
+ * dimension of the buffer, which are those of the task, but for constants:
+ * [chunk.min[j] - below[j], chunk.max[j] + above[j]), and no further, whatever
+ * it is clamped to. So it does not matter what a user's mapper was made by.
+ * Cost: a few ns per bound. Pure. Thread: any.
+ */
+#ifndef CEL_RULE_REACH_H
+#define CEL_RULE_REACH_H
+
+#include "rule/rule.h"
+
+typedef struct cel_reach {
+  int64_t below[3], above[3]; /* at least 0 */
+} cel_reach;
+
+/* The hull of the rule's boxes and the item itself; false where it is none such
+ * rule, or touches nothing. */
+bool cel_rule_reach(const cel_rule_use *use, cel_reach *out);
+
+#endif

@@ -1,0 +1,68 @@
+-- How far around an item a rule reads.
+local ffi = require("ffi")
+local rules = require("spec.rule.rules")
+local c = require("spec.support.cdef")("rule/reach.h")
+local store = c.cel_rules_create()
+
+local function lower(d, by) return { "-", { "min", d }, by } end
+local function upper(d, by) return { "+", { "max", d }, by } end
+
+-- {below..., above...} of a rule over [2, 9) x [0, 5) of a buffer of 12 x 7, or nil.
+local function reach(boxes, options)
+  options = options or {}
+  local dims = #boxes[1]
+  local rule = assert(rules.rule(store, options.task_dims or dims, dims, boxes,
+    { clamp = true, params = options.params and #options.params }))
+  local use, anchor = rules.use(rule, rules.box({ 2, 0 }, { 9, 5 }),
+    rules.box({}, { 12, 7 }), options.params)
+  local out = ffi.new("cel_reach")
+  local is = c.cel_rule_reach(use, out)
+  assert(anchor)
+  c.cel_rule_release(rule)
+  if not is then return nil end
+  local found = {}
+  for j = 0, dims - 1 do found[#found + 1] = tonumber(out.below[j]) end
+  for j = 0, dims - 1 do found[#found + 1] = tonumber(out.above[j]) end
+  return found
+end
+
+describe("cel_rule_reach", function()
+  it("knows neighbourhoods, of even and of odd sides", function()
+    assert.same({ 1, 2 }, reach({ { { lower(0, 1), upper(0, 2) } } }))
+    assert.same({ 0, 3, 0, 1 },
+      reach({ { { { "min", 0 }, { "max", 0 } }, { lower(1, 3), upper(1, 1) } } }))
+  end)
+
+  it("knows a cross by its rule, however it is written", function()
+    local function same(d) return { { "min", d }, { "max", d } } end
+    assert.same({ 2, 1, 2, 1 }, reach({
+      { { lower(0, 2), upper(0, 2) }, same(1) }, { same(0), { lower(1, 1), upper(1, 1) } } }))
+  end)
+
+  it("takes numbers that a mapper captured", function()
+    assert.same({ 4, 4 }, reach({ { { { "-", { "min", 0 }, { "param", 0 } },
+      { "+", { "param", 0 }, { "max", 0 } } } } }, { params = { 4 } }))
+  end)
+
+  it("counts the item itself to what is read", function()
+    assert.same({ 0, 5 }, reach({ { { { "+", { "min", 0 }, 4 }, upper(0, 5) } } }))
+  end)
+
+  it("does not mind what is held within the range or the buffer", function()
+    assert.same({ 1, 1 }, reach({ { { { "high", lower(0, 1), { "gmin", 0 } },
+      { "low", { "gmax", 0 }, upper(0, 1) } } } }))
+  end)
+
+  it("refuses what is no neighbourhood", function()
+    local refused = {
+      { { 0, { "buffer", 0 } } }, -- all
+      { { { "*", { "min", 0 }, 2 }, { "*", { "max", 0 }, 2 } } }, -- strided
+      { { { "min", 0 }, { "+", { "min", 0 }, 1 } } }, -- its end follows the begin
+      { { { "low", { "min", 0 }, 3 }, { "max", 0 } } }, -- held outwards
+      { { { "-", 7, { "max", 0 } }, { "-", 7, { "min", 0 } } } }, -- reversed
+      { { { "min", 1 }, { "max", 1 } }, { { "min", 0 }, { "max", 0 } } }, -- transposed
+    }
+    for i, box in ipairs(refused) do assert.is_nil(reach({ box }), i) end
+    assert.is_nil(reach({ { { { "min", 0 }, { "max", 0 } } } }, { task_dims = 2 }))
+  end)
+end)
