@@ -51,6 +51,10 @@ static void *room_for(cel__emission *e, size_t bytes) {
   return cel_arena_alloc(cel_eras_arena(&e->eras), bytes);
 }
 
+void *cel__emission_room(cel__emission *e, size_t bytes) {
+  return room_for(e, bytes);
+}
+
 static cel_instr *begin(cel__emission *e, cel_instr_kind kind,
                         int32_t priority) {
   cel_instr *instr = room_for(e, sizeof *instr);

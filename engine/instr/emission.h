@@ -43,6 +43,8 @@ void cel__emission_destroy(cel__emission *emission);
 void cel__emission_retire(cel__emission *emission, uint64_t id);
 /* What is emitted from here on is this task's. */
 void cel__emission_begin(cel__emission *emission, const cel_task *task);
+/* Memory that lives as long as the instructions that are made now. */
+void *cel__emission_room(cel__emission *emission, size_t bytes);
 /* What is older counts as this instruction. */
 uint64_t cel__emission_floor(const cel__emission *emission);
 size_t cel__emission_bytes(const cel__emission *emission);

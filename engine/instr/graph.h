@@ -9,6 +9,7 @@
  *   plan.c         what a command touches (touch.h): chunks, regions, hulls
  *   interior.c     what of a chunk lacks nothing
  *   together.c     what many messages bring, as one
+ *   fold.c         a command that stands for several tasks
  *   again.c        commands that are carried out as they were before
  *   instr_graph.c  one function per command kind, on top of these
  *
@@ -111,6 +112,11 @@ size_t cel__again_bytes(const cel_instr_graph *graph);
 cel_status cel__lookahead_add(cel_instr_graph *graph,
                               const cel_command *command);
 cel_status cel__lookahead_flush(cel_instr_graph *graph);
+
+/* ---- fold.c -------------------------------------------------------------- */
+
+/* Takes a command that stands for several tasks. */
+cel_status cel__fold_add(cel_instr_graph *graph, const cel_command *command);
 
 /* ---- instr_graph.c ------------------------------------------------------- */
 

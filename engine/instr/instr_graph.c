@@ -156,6 +156,8 @@ cel_status cel__generate(cel_instr_graph *graph) {
 cel_status cel_instr_graph_add(cel_instr_graph *graph,
                                const cel_command *command) {
   cel_assert_thread(CEL_THREAD_SCHEDULER);
+  if (command->task->folded != NULL && command->kind == CEL_COMMAND_EXECUTE)
+    return cel__fold_add(graph, command);
   return cel__lookahead_add(graph, command);
 }
 

@@ -132,6 +132,9 @@ cel_rules *cel_engine_rules(cel_engine *engine);
 void cel_engine_chunks(const cel_engine *engine, const cel_group *group,
                        bool reduces, uint32_t tried, cel_chunks *out);
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group);
+/* What is held back to become a fold (fold/window.h) is so no longer; on all
+ * ranks at the same place of the program. */
+void cel_engine_unhold(cel_engine *engine);
 
 /* A snapshot of a box of a buffer, the same on every rank: a future. The
  * result is dense, row-major. The caller owns *out. */

@@ -40,6 +40,8 @@ bool cel_engine_congested(const cel_engine *engine) {
   return engine->laps_made - done > (uint64_t)engine->config.laps_ahead;
 }
 
+/* Whoever looks at the program sees the user's tasks, not what they are folded
+ * into. */
 static void emit_task(void *context, const cel_task *task) {
   cel_engine *e = context;
   e->last_task = task->id;
@@ -47,6 +49,12 @@ static void emit_task(void *context, const cel_task *task) {
   if (e->config.saw_task != NULL)
     e->config.saw_task(e->config.saw_context, task);
   cel__divergence_log(&e->divergence, task);
+  cel_fold_window_add(e->folds, task);
+}
+
+/* Laps and horizons count from here on: main never waits for what is held. */
+static void pass_task(void *context, const cel_task *task) {
+  cel_engine *e = context;
   bool horizon = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
   cel__engine_pass(e, (void *)(uintptr_t)task);
   if (!horizon) return;
@@ -62,6 +70,7 @@ static void retire(cel_engine *e) {
   if (retired == e->retired_seen) return;
   e->retired_seen = retired;
   cel_task_graph_retire(e->graph, retired);
+  cel_fold_window_retire(e->folds, retired);
   cel__owned_retire(e, retired);
 }
 
@@ -239,6 +248,10 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   return CEL_E_OK;
 }
 
+void cel_engine_unhold(cel_engine *engine) {
+  cel_fold_window_flush(engine->folds);
+}
+
 uint64_t cel_engine_epoch(cel_engine *engine, cel_location location) {
   retire(engine);
   engine->at = location;
@@ -367,6 +380,13 @@ static cel_all_reduces all_reduces(const cel_engine_config *c) {
 
 static void make_graph(cel_engine *e) {
   const cel_engine_config *c = &e->config;
+  cel_fold_config folds = {.rules = e->rules,
+                           .off = c->audit != NULL,
+                           .alike = c->alike,
+                           .laps = c->laps_ahead > 1 ? c->laps_ahead / 2 : 1,
+                           .pass = pass_task,
+                           .context = e};
+  e->folds = cel_fold_window_create(&folds);
   cel_task_graph_config config = {.ranks = c->transport->ranks,
                                   .reducing = reducing(c),
                                   .in_place =
@@ -483,6 +503,7 @@ void cel_engine_destroy(cel_engine *engine) {
   cel_engine_stop(e);
   cel_executor_destroy(e->executor);
   cel__scheduler_release(e);
+  cel_fold_window_destroy(e->folds);
   cel_task_graph_destroy(e->graph);
   cel__owned_release(e);
   cel_ring_destroy(e->tasks);

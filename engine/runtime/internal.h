@@ -19,6 +19,7 @@
 #include "base/park.h"
 #include "base/ring.h"
 #include "base/vec.h"
+#include "fold/window.h"
 #include "runtime/divergence.h"
 #include "runtime/engine.h"
 #include "runtime/idle.h"
@@ -72,9 +73,10 @@ struct cel_engine {
   bool own_cores; /* of this rank alone */
   bool to_spare;  /* more cores than threads, but for those of kernels */
   cel_rules *rules;
-  cel_task_graph *graph; /* main's */
-  cel_ring *tasks;       /* to the scheduler: cel_task, or &flush */
-  cel_ring *instrs;      /* to the executor */
+  cel_task_graph *graph;  /* main's */
+  cel_fold_window *folds; /* main's: between that and the ring */
+  cel_ring *tasks;        /* to the scheduler: cel_task, or &flush */
+  cel_ring *instrs;       /* to the executor */
   cel_executor *executor;
   pthread_t scheduler_thread, executor_thread, stand_in_thread;
   bool has_executor, has_stand_in;

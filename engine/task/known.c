@@ -41,7 +41,7 @@ bool cel__known_holds(const cel_known *known, uint64_t graph,
   if (known->graph != graph || !is_plain(group) || known->kind != group->kind ||
       known->dims != group->dims ||
       known->oversubscribe != group->oversubscribe ||
-      known->lua != group->work->lua ||
+      known->fold != group->fold || known->lua != group->work->lua ||
       memcmp(known->work_group, group->work->work_group,
              sizeof known->work_group) != 0 ||
       known->accesses != group->accesses ||
@@ -81,6 +81,7 @@ bool cel__known_note(cel_known *known, uint64_t graph, const cel_group *group) {
   known->kind = group->kind;
   known->dims = group->dims;
   known->oversubscribe = group->oversubscribe;
+  known->fold = group->fold;
   known->lua = group->work->lua;
   memcpy(known->work_group, group->work->work_group, sizeof known->work_group);
   known->range = group->range;

@@ -31,7 +31,7 @@ typedef struct cel_known {
   uint64_t graph;  /* its number; 0: nothing is known */
   uint32_t misses; /* groups since the last one that was like it */
   cel_task_kind kind;
-  int32_t dims, oversubscribe;
+  int32_t dims, oversubscribe, fold;
   bool lua; /* the work's, as the next */
   int32_t work_group[3];
   cel_box range;

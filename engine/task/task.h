@@ -148,6 +148,8 @@ typedef struct cel_group {
    * into so many runs at most, so that what one needs or leaves may travel
    * while another computes; 0 and 1: not. A task with effects is not. */
   int32_t oversubscribe;
+  int32_t fold; /* as a member of a fold (fold/fold.h), of so many steps at
+                   most; 0 and 1: of none */
   const cel_weights *weights; /* null: all alike */
   const cel_home *home;       /* of ONCE; null: rank 0 */
   uint32_t accesses;
@@ -174,6 +176,7 @@ typedef struct cel_task {
   cel_box range;
   cel_split_kind permitted;
   int32_t oversubscribe;
+  int32_t fold;           /* as of the group */
   uint64_t weights;       /* hash of the weights; 0: there are none */
   uint64_t reduces;       /* hash of what it reduces into, and how; or 0 */
   const cel_split *split; /* over the ranks, with its sums; null: evenly, or at
@@ -201,6 +204,8 @@ typedef struct cel_task {
                          one that it begins */
   /* HORIZON and EPOCH: running hash and count of all submitted so far. */
   uint64_t agreement_hash, agreement_count;
+  const struct cel_fold *folded; /* null; or the tasks that this one stands for:
+                                    fold/fold.h */
 } cel_task;
 
 #endif

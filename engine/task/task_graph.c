@@ -116,8 +116,8 @@ static uint64_t hash_shape(const cel_task *task) {
   struct {
     cel_box range;
     int64_t granularity[3];
-    int32_t kind, placement, dims, cut, oversubscribe;
-    uint32_t accesses, freed, collective;
+    int32_t kind, placement, dims, cut, oversubscribe, fold;
+    uint32_t accesses, freed, collective, unused;
     uint64_t weights, reduces;
   } what = {.range = task->range,
             .kind = (int32_t)task->kind,
@@ -127,6 +127,7 @@ static uint64_t hash_shape(const cel_task *task) {
             .freed = task->freed != NULL ? task->freed->id : 0,
             .collective = task->collective_group,
             .oversubscribe = task->oversubscribe,
+            .fold = task->fold,
             .weights = task->weights,
             .reduces = task->reduces};
   for (int d = 0; d < CEL_DIMS; ++d) {
@@ -457,6 +458,7 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   task->range = group->range;
   task->permitted = group->permitted;
   task->oversubscribe = group->oversubscribe;
+  task->fold = group->fold;
   if (group->weights != NULL) copy_weights(graph, group->weights, task);
   if (group->home != NULL) copy_home(graph, group->home, task);
   task->accesses = group->accesses;

@@ -45,6 +45,10 @@ M.list = {
   { name = "horizon-step", alike = true, value = "N",
     text = "how often finished work is forgotten; leave it alone",
     number = { 1, 1000 } },
+  { name = "fold", alike = true, unchecked = true, value = "N",
+    text = ("take up to N tasks that follow each other, such as time steps, together, 1 to %d; "
+      .. "by default 1: none"):format(limits.fold),
+    number = { 1, limits.fold } },
   { name = "check-bounds", alike = true, unchecked = true, flag = true,
     text = "find kernels that touch what their mappers do not promise; slow" },
   { name = "check-nan", alike = true, unchecked = true, flag = true,
@@ -95,6 +99,9 @@ M.watchdog = 60
 --- Seconds. More than a network takes to recover, or an overloaded host to answer, and
 --- than the watchdog, which has said a word by then.
 M.lost = 120
+
+--- How many tasks are taken together at most that no hint speaks of.
+M.fold = 1
 
 --- Whether kernels are compiled with checks.
 M.check_bounds = false

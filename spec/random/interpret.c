@@ -205,7 +205,10 @@ static void find_home(const program *p, step *s, memory *m) {
   if (at->buffer < 0) return;
   holding h = {.m = m, .p = p, .buffer = at->buffer};
   each_point(&at->box, 1, count, &h);
-  at->unclear = h.unclear || m->reduced[at->buffer] || m->freed[at->buffer];
+  /* What is folded is read by more ranks, some of which nobody else lacks. */
+  bool folds = p->fold > 1 && at->buffer >= p->buffers - p->fields;
+  at->unclear =
+      h.unclear || folds || m->reduced[at->buffer] || m->freed[at->buffer];
   at->rank = 0;
   for (int k = 1; k < p->ranks; ++k)
     if (h.owned[k] > h.owned[at->rank]) at->rank = k;

@@ -416,6 +416,24 @@ static const char *wrong(const check *c, uint8_t lacks) {
   return lacks == GETS && !forgets(c->program) ? "gets, but has," : NULL;
 }
 
+/* What a rank reads for a fold that it executes. */
+static void each_read(holdings *h, const node *fold,
+                      void (*visit)(void *, const int64_t *)) {
+  for (uint32_t i = 0; fold != NULL && i < fold->pieces; ++i) {
+    h->buffer = fold->buffer[i];
+    each_point(&fold->piece[i].box, 1, visit, h);
+  }
+}
+
+/* The command by which a rank executes a fold that begins with the task; null:
+ * it executes none. */
+static const node *fold_of(const check *c, int rank, uint64_t task) {
+  const nodes *all = &c->records[rank]->commands;
+  for (uint32_t i = 0; i < all->n; ++i)
+    if (all->at[i].task == task && all->at[i].last != 0) return &all->at[i];
+  return NULL;
+}
+
 /* What rank h->rank awaits for a task is what it lacks, each point once; and it
  * executes the task where it has a chunk of it. */
 static bool check_lacks(const check *c, holdings *h, const step *s,
@@ -423,7 +441,9 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
   cel_box chunk;
   memset(h->lacks, 0, sizeof h->lacks);
   bool here = step_chunk(h->program, s, h->rank, &chunk), executes = false;
-  if (here) each_touched(h, s, &chunk, cel_mode_consumes, lack);
+  const node *fold = fold_of(c, h->rank, task);
+  each_read(h, fold, lack);
+  if (here && fold == NULL) each_touched(h, s, &chunk, cel_mode_consumes, lack);
   const nodes *all = &c->records[h->rank]->commands;
   for (; *from < all->n && all->at[*from].task <= task; ++*from) {
     if (all->at[*from].task != task) continue;
@@ -471,6 +491,43 @@ static bool check_task(const check *c, holdings *h, const node *task,
   return true;
 }
 
+/* The last task of the fold that begins with this one, on all ranks that have a
+ * part of it; 0: none does. False where they differ. */
+static bool find_fold(const check *c, uint64_t task, uint64_t *last) {
+  *last = 0;
+  for (int k = 0; k < c->program->ranks; ++k) {
+    const node *fold = fold_of(c, k, task);
+    if (fold == NULL) continue;
+    if (*last != 0 && *last != fold->last)
+      return say(c, "rank %d folds other tasks from %llu on", k, (ull)task);
+    *last = fold->last;
+  }
+  return true;
+}
+
+/* Tasks from number i on, up to the last of a fold, are one to who looks at
+ * what ranks get; the index of the last one into *i. */
+static bool check_fold(const check *c, holdings *h, uint64_t last,
+                       uint32_t *from, uint32_t *i) {
+  const nodes *tasks = &c->records[0]->tasks;
+  uint64_t first = tasks->at[*i].task;
+  const step *s = h->program->step[tasks->at[*i].step];
+  h->alike = false;
+  for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
+    if (!check_lacks(c, h, s, first, &from[h->rank])) return false;
+  for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
+    each_read(h, fold_of(c, h->rank, first), gain);
+  for (uint32_t k = *i; k < tasks->n && tasks->at[k].task <= last; ++k) {
+    if (tasks->at[k].step < 0) continue;
+    s = h->program->step[tasks->at[k].step];
+    if (s->chain == 0)
+      return say(c, "step %d is none of a chain, and folded", s->number);
+    each_rank(h, s, cel_mode_produces, own);
+    *i = k;
+  }
+  return true;
+}
+
 static bool check_holdings(const check *c) {
   holdings *h = cel_alloc_zero(sizeof *h);
   h->program = c->program;
@@ -479,8 +536,13 @@ static bool check_holdings(const check *c) {
   uint32_t from[MOST_RANKS] = {0};
   const nodes *tasks = &c->records[0]->tasks;
   bool good = true;
-  for (uint32_t i = 0; i < tasks->n && good; ++i)
-    if (tasks->at[i].step >= 0) good = check_task(c, h, &tasks->at[i], from);
+  for (uint32_t i = 0; i < tasks->n && good; ++i) {
+    uint64_t last;
+    if (tasks->at[i].step < 0) continue;
+    good = find_fold(c, tasks->at[i].task, &last) &&
+           (last != 0 ? check_fold(c, h, last, from, &i)
+                      : check_task(c, h, &tasks->at[i], from));
+  }
   cel_free(h);
   return good;
 }

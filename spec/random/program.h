@@ -19,6 +19,7 @@
 
 #include "base/random.h"
 #include "base/vec.h"
+#include "fold/fold.h"
 #include "runtime/engine.h"
 #include "task/known.h"
 #include "task/touched.h"
@@ -214,6 +215,7 @@ typedef struct program {
                          process */
   bool exchanges;     /* what all exchange goes by collectives */
   bool alike;         /* devices of all ranks are of one kind */
+  int fold;           /* steps of a chain that may be one; 0: none */
   bool by_messages;   /* or is one step, but of messages */
   int64_t count_most; /* of which wider ones are carried out otherwise; or 0 */
   int64_t tree_least; /* see command.h; or 0 */
@@ -419,6 +421,8 @@ typedef struct node {
   int step;      /* tasks: which step submitted it */
   uint64_t lap;  /* tasks */
   uint64_t task; /* its id; later its shared number */
+  uint64_t last; /* commands: not 0: of the last task of a fold, likewise; the
+                    pieces are what it reads */
   /* Tasks that combine what was reduced: the buffer, plus 1, whether onto
    * what it held, and whether every rank does. */
   int combined;
@@ -453,7 +457,8 @@ typedef struct tally {
   uint64_t pairs, groups, joined, holes;
   uint64_t
       passed; /* messages that are sent after others have come for a task */
-  uint64_t together; /* RECEIVEs of several messages */
+  uint64_t together;                  /* RECEIVEs of several messages */
+  uint64_t folds[CEL_FOLD_STEPS + 1]; /* executed, by their steps */
 } tally;
 
 typedef struct record {

@@ -175,6 +175,11 @@ static void print_tally(tally t) {
          (unsigned long long)t.pairs, (unsigned long long)t.groups,
          (unsigned long long)t.joined, (unsigned long long)t.holes,
          (unsigned long long)t.passed, (unsigned long long)t.together);
+  uint64_t few = 0, more = 0;
+  for (int n = 2; n <= CEL_FOLD_STEPS; ++n)
+    *(n < 4 ? &few : &more) += t.folds[n];
+  printf("folds executed: %llu of 2 or 3 steps, %llu of more\n",
+         (unsigned long long)few, (unsigned long long)more);
 }
 
 int main(int argc, char **argv) {

@@ -34,6 +34,9 @@ describe("random programs", function()
       local count = (" " .. collectives):match(" (%d+) " .. what)
       assert.is_true(tonumber(count) > 0, text)
     end
+    for count in text:match("folds executed: ([^\n]*)\n"):gmatch("(%d+) of") do
+      assert.is_true(tonumber(count) > 0, text)
+    end
     local features = 0
     for count, words in text:match("programs with (%d[^\n]*)\n"):gmatch("(%d+) ([^,]+)") do
       assert.is_true(tonumber(count) > 0, words)

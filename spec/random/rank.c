@@ -150,7 +150,8 @@ static cel_work *make_kernel(const rank *r, const step *s) {
     to->extent = b->extent;
   }
   k->work.reducer = k->reducer;
-  if (s->task == CEL_TASK_KERNEL && s->placement == CEL_PLACE_SPLIT)
+  if (s->task == CEL_TASK_KERNEL && s->placement == CEL_PLACE_SPLIT &&
+      s->chain == 0)
     for (int d = 0; d < 3; ++d) k->work.work_group[d] = group_of(s, d);
   return &k->work;
 }
@@ -244,6 +245,7 @@ static cel_status make_accesses(rank *r, const step *s, const cel_group *group,
 }
 
 static cel_status submit_group(rank *r, const step *s) {
+  const program *p = r->program;
   cel_access accesses[MOST_ACCESSES];
   cel_effect effects[MOST_EFFECTS];
   for (int k = 0; k < s->effects; ++k)
@@ -269,6 +271,7 @@ static cel_status submit_group(rank *r, const step *s) {
                      .range = s->range,
                      .permitted = s->permitted,
                      .oversubscribe = s->oversubscribe,
+                     .fold = s->chain > 0 ? p->fold : 0,
                      .weights =
                          s->rank_weights || s->device_weights ? &weights : NULL,
                      .location = place_of(s),

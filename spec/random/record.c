@@ -31,6 +31,7 @@ void record_destroy(record *r) {
   all.holes += r->tally.holes;
   all.passed += r->tally.passed;
   all.together += r->tally.together;
+  for (int n = 0; n <= CEL_FOLD_STEPS; ++n) all.folds[n] += r->tally.folds[n];
   nodes_release(&r->tasks);
   nodes_release(&r->commands);
   nodes_release(&r->instrs);
@@ -134,10 +135,33 @@ static void note_message(record *r, const cel_command *c,
   note_pieces(n, m);
 }
 
+static void note_reads(node *n, const cel_access *access,
+                       const cel_box *chunk) {
+  cel_region image = {0};
+  if (cel_mode_produces(access->mode)) return;
+  if (cel_rule_eval(&access->use, chunk, &image) != CEL_E_OK)
+    cel_bug("what a fold reads: %s", cel_error_last()->text);
+  for (uint32_t i = 0; i < image.n; ++i)
+    note_piece(n, access->buffer, &image.at[i]);
+  cel_region_release(&image);
+}
+
+static void note_fold(record *r, node *n, const cel_task *task,
+                      const cel_box *chunk) {
+  const cel_fold *fold = task->folded;
+  ++r->tally.folds[fold->steps];
+  n->last = fold->step[fold->steps - 1].task->id;
+  room_for_pieces(n, MOST_BOXES * task->accesses);
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    note_reads(n, &task->access[i], chunk);
+}
+
 static void saw_command(void *context, const cel_command *c) {
   record *r = context;
   node *n = add(&r->commands, c->id, (int)c->kind, c->deps, c->dep);
   n->task = c->task != NULL ? c->task->id : 0;
+  if (c->kind == CEL_COMMAND_EXECUTE && c->task->folded != NULL)
+    note_fold(r, n, c->task, &c->chunk);
   if (c->kind == CEL_COMMAND_COLLECTIVE) {
     note_exchange(n, c->exchange);
     count_exchange(&r->tally, c->exchange);
@@ -173,13 +197,17 @@ static void saw_instr(void *context, const cel_instr *i) {
   }
 }
 
+static uint64_t frees_before(const record *r, uint64_t task) {
+  uint64_t frees = 0;
+  for (uint32_t k = 0; k < r->tasks.n; ++k)
+    frees += r->tasks.at[k].kind == CEL_TASK_FREE && r->tasks.at[k].id < task;
+  return frees;
+}
+
 static void renumber(const record *r, nodes *all) {
   for (uint32_t i = 0; i < all->n; ++i) {
-    uint64_t frees = 0;
-    for (uint32_t k = 0; k < r->tasks.n; ++k)
-      frees += r->tasks.at[k].kind == CEL_TASK_FREE &&
-               r->tasks.at[k].id < all->at[i].task;
-    all->at[i].task -= frees;
+    all->at[i].last -= frees_before(r, all->at[i].last);
+    all->at[i].task -= frees_before(r, all->at[i].task);
   }
 }
 

@@ -240,7 +240,7 @@ function M:group(spec)
     group.permitted.cut[d] = cut[d + 1] or false
     group.permitted.granularity[d] = granularity[d + 1] or 1
   end
-  group.oversubscribe = spec.oversubscribe or 0
+  group.oversubscribe, group.fold = spec.oversubscribe or 0, spec.fold or 0
   if spec.weights then
     local ranks, devices = spec.weights.ranks, spec.weights.devices
     local weights = ffi.new("cel_weights")

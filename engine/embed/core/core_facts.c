@@ -9,6 +9,7 @@
 #include "embed/core/core_kernel.h"
 #include "embed/core/core_recall.h"
 #include "embed/core/core_submit.h"
+#include "fold/fold.h"
 #include "rule/eval.h"
 
 #define MODE(NAME, name, consumes, produces) {"mode", #name, CEL_MODE_##NAME},
@@ -55,6 +56,7 @@ const cel_fact cel_facts[] = {
     {"limit", "params", CEL__PARAMETERS},
     {"limit", "value_bytes", CEL__VALUES},
     {"limit", "runs", CEL__RUNS},
+    {"limit", "fold", CEL_FOLD_STEPS},
     {"limit", "entries", CEL__ENTRIES},
     {"limit", "plan_accesses", CEL__PLAN_ACCESSES},
     {"limit", "plan_arguments", CEL__PLAN_ARGUMENTS},

@@ -23,6 +23,7 @@ typedef struct cel_lua_division {
   int32_t placement; /* cel_placement */
   int32_t cuts;      /* how many dimensions may be cut, from the first on */
   int32_t runs;      /* that each device's chunk is cut into */
+  int32_t fold;      /* steps of one at most */
   int64_t granularity0, granularity1, granularity2;
   int32_t group[3];    /* items of a work group; 0: none */
   uint32_t collective; /* the group of a collective task; 0: none */

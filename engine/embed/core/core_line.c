@@ -77,13 +77,15 @@ static int line_close(lua_State *L) {
 }
 
 /* attempt(f, ...) -> true, results of f(...); false, message. Ctrl-C ends it.
- */
+ * What is held back to become a fold does not wait for the next line. */
 static int attempt(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  cel_hub *hub = cel__session_of(L)->hub;
+  const cel_session *session = cel__session_of(L);
+  cel_hub *hub = session->hub;
   cel_interrupt_begin();
   if (hub != NULL) cel_hub_begin(hub);
   bool ok = cel__state_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  if (session->engine != NULL) cel_engine_unhold(session->engine);
   if (hub != NULL) cel_hub_over(hub);
   bool cut = cel_interrupted();
   cel_interrupt_end();

@@ -170,6 +170,7 @@ const cel_lua_division *cel__read_division(lua_State *L, int index,
                        .granularity = {given->granularity0, given->granularity1,
                                        given->granularity2}};
   group->oversubscribe = given->runs < CEL__RUNS ? given->runs : CEL__RUNS;
+  group->fold = given->fold;
   *home = (cel_home){.rank = given->rank};
   if (lua_istable(L, index + 1)) read_handles(L, index + 1, group, home);
   if (!given->home) return given;

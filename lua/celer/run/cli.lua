@@ -186,6 +186,7 @@ local BETWEEN = { staged = 1, mpi = 2, nccl = 3 }
 local function configure(resolved, arguments, interactive, forgiving, several)
   local devices, list = settings.devices(resolved.devices)
   settings.session = forgiving
+  settings.fold = tonumber(resolved.fold) or settings.fold
   if settings.check then devices = devices > 0 and devices or checking.devices end
   -- What is looked through after each task keeps no device busy.
   local advice = resolved.advice ~= "off" and not settings.check_nan

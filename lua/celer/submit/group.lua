@@ -41,7 +41,7 @@ local MOST_ACCESSES, MOST_PARAMS = limits.accesses, limits.params
 
 local OVERLAP = place.code "OVERLAP"
 local unhinted, none, no_arguments = {}, {}, { n = 0 }
-local undivided = division.plain(SPLIT, 1)
+local undivided -- how work is divided without hints; made once settings are read
 
 -- ---- accesses ---------------------------------------------------------------
 
@@ -427,7 +427,10 @@ local plans_of = replay.plans
 -- How a range is divided that is no nd_range, as division.resolve has it; nothing for
 -- one that is, and for what is no range.
 local function divide(self, range)
-  if self.hints == unhinted and not balance.weights then return undivided, nil end
+  if self.hints == unhinted and not balance.weights then
+    undivided = undivided or division.plain(SPLIT, 1)
+    return undivided, nil
+  end
   local dims = type(range) == "number" and 1 or 0
   if box.is_box(range) then dims = range.dims
   elseif type(range) == "table" and not getmetatable(range) then dims = #range end

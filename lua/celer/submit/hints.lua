@@ -17,11 +17,13 @@ local M = {}
 -- Dimensions that are cut, by the name of the split.
 local splits = { ["1d"] = 1, ["2d"] = 2, ["3d"] = 3 }
 local MOST_RUNS = core.facts.limit.runs
+local MOST_STEPS = core.facts.limit.fold
 local placement_of = core.facts.placement
 
 ---@class celer.hints
 ---@field split? "1d"|"2d"|"3d"  how many dimensions are cut, from the first on
 ---@field oversubscribe? integer  runs that each device's chunk is cut into
+---@field fold? integer  tasks that may be carried out as one at most; 1: none
 ---@field granularity? integer|integer[]  cuts lie at multiples of it
 ---@field weights? celer.weights|table|function|"equal"  of ranks and devices
 ---@field place? celer.placement  the one rank that has all of it
@@ -43,6 +45,13 @@ function checks.oversubscribe(value, call)
   if not is_whole(value, MOST_RUNS) then
     fail("%s: oversubscribe must be a whole number from 1 to %d, not %s", call,
       MOST_RUNS, tostring(value))
+  end
+end
+
+function checks.fold(value, call)
+  if not is_whole(value, MOST_STEPS) then
+    fail("%s: fold must be a whole number from 1 to %d, not %s", call, MOST_STEPS,
+      tostring(value))
   end
 end
 
@@ -119,7 +128,7 @@ local function grouped(hint, range, d)
 end
 
 local MOST = 1024
-local shared, count = {}, 0 -- by placement and cuts, runs, and granularities
+local shared, count = {}, 0 -- by placement and cuts, runs and fold, and granularities
 
 local function inner(list, key)
   local found = list[key]
@@ -131,12 +140,13 @@ local function inner(list, key)
 end
 
 -- Loops divide their work alike in each step.
-local function share(placement, cuts, runs, a, b, c)
+local function share(placement, cuts, runs, fold, a, b, c)
   if count == MOST then shared, count = {}, 0 end
-  local list = inner(inner(inner(inner(shared, 4 * placement + cuts), runs), a), b)
+  local list = inner(shared, 4 * placement + cuts)
+  list = inner(inner(inner(list, (MOST_STEPS + 1) * runs + fold), a), b)
   local division = list[c]
   if not division then
-    division = division_t(placement, cuts, runs, a, b, c)
+    division = division_t(placement, cuts, runs, fold, a, b, c)
     list[c], count = division, count + 1
   end
   return division
@@ -146,13 +156,15 @@ end
 ---@param placement integer  cel_placement
 ---@param cuts integer  dimensions that may be cut
 ---@return ffi.cdata* division
-function M.plain(placement, cuts) return share(placement, cuts, 1, 1, 1, 1) end
+function M.plain(placement, cuts)
+  return share(placement, cuts, 1, settings.fold, 1, 1, 1)
+end
 
 --- The same for work that stays whole: one chunk, wherever that is.
 ---@param division ffi.cdata*
 ---@return ffi.cdata*
 function M.in_one(division)
-  local one = division_t(division.placement, 0, 1, 1, 1, 1)
+  local one = division_t(division.placement, 0, 1, 1, 1, 1, 1)
   one.group = division.group
   return one
 end
@@ -181,7 +193,8 @@ function M.resolve(hints, dims, placement, range, at)
   if at then placement, weights = placement_of.once, nil
   elseif weights == nil and cuts == 1 then weights = balance.weights end
   if settings.check then runs = runs or checking.runs end
-  if not (granularity or runs or range or weights or at) then
+  local fold = hints.fold or settings.fold
+  if not (granularity or runs or range or weights or at or fold ~= settings.fold) then
     return M.plain(placement, cuts), nil
   end
   if weights and dims == 0 then cuts = 1 end -- as of {1}: it lies with one of them
@@ -200,7 +213,7 @@ function M.resolve(hints, dims, placement, range, at)
     if range then n = grouped(n, range, d) end
     if d == 1 then a = n elseif d == 2 then b = n else c = n end
   end
-  local division = share(placement, cuts, runs or 1, a, b, c)
+  local division = share(placement, cuts, runs or 1, fold, a, b, c)
   if range then
     division = division_t(division)
     for d = 1, 3 do division.group[d - 1] = range.group[d] or 1 end

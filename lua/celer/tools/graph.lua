@@ -12,7 +12,7 @@ local MOST = 1000 -- nodes that are drawn unless --nodes says otherwise
 
 -- Settings of a run that change what its graphs are.
 local shared = { backend = true, devices = true, ["device-memory"] = true,
-  ["horizon-step"] = true, log = true }
+  ["horizon-step"] = true, fold = true, log = true }
 
 --- What the command takes.
 function M.add_options(graph)

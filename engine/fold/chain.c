@@ -1,0 +1,140 @@
+#include "fold/chain.h"
+
+void cel__fold_chain_release(cel__fold_chain *chain) {
+  cel_vec_release(&chain->tasks);
+  cel_vec_release(&chain->accesses);
+  cel_vec_release(&chain->ends);
+}
+
+void cel__fold_chain_clear(cel__fold_chain *chain) {
+  cel_vec_clear(&chain->tasks);
+  cel_vec_clear(&chain->accesses);
+  cel_vec_clear(&chain->ends);
+}
+
+/* ---- one task ------------------------------------------------------------ */
+
+/* What it computes is a matter of its accesses alone, item by item. */
+static bool is_itemwise(const cel_work *work) {
+  return work != NULL && work->alike && !work->lua && work->reducers == 0 &&
+         work->work_group[0] == 0;
+}
+
+static bool has_steps_range(const cel_task *task) {
+  return task->kind == CEL_TASK_KERNEL && task->placement == CEL_PLACE_SPLIT &&
+         task->dims > 0 && task->oversubscribe <= 1 && task->home == NULL &&
+         !task->listed && task->effects == 0 && task->collective_group == 0;
+}
+
+bool cel__fold_may_be_step(const cel_task *task) {
+  return task->fold > 1 && has_steps_range(task) && is_itemwise(task->work) &&
+         task->reduces == 0;
+}
+
+static bool reaches(const cel_reach *reach) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (reach->below[d] > 0 || reach->above[d] > 0) return true;
+  return false;
+}
+
+/* ---- one after another --------------------------------------------------- */
+
+static bool equal_splits(const cel_split_kind *a, const cel_split_kind *b) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (a->cut[d] != b->cut[d] || a->granularity[d] != b->granularity[d])
+      return false;
+  return true;
+}
+
+static bool is_divided_alike(const cel_task *a, const cel_task *b) {
+  return a->dims == b->dims && cel_box_equal(&a->range, &b->range) &&
+         equal_splits(&a->permitted, &b->permitted) && a->weights == b->weights;
+}
+
+/* Whether what another step, or the same one, does with the buffer stands in
+ * the way: it is written twice in a step, read as a table where some step
+ * writes it, or read around an item by the step that writes it. */
+static bool collide(const cel__fold_access *a, const cel__fold_access *b,
+                    bool same_step) {
+  bool writes_a = a->use == CEL_FOLD_WRITTEN,
+       writes_b = b->use == CEL_FOLD_WRITTEN;
+  if (a->access->buffer != b->access->buffer || (!writes_a && !writes_b))
+    return false;
+  if (writes_a && writes_b) return same_step;
+  const cel__fold_access *read = writes_a ? b : a;
+  if (read->use == CEL_FOLD_TABLE) return true;
+  return same_step && reaches(&read->reach);
+}
+
+/* Puts the task's accesses behind those of the chain; false where one is none
+ * that a step has, or gets in another one's way. */
+static bool take_accesses(cel__fold_chain *chain, const cel_task *task,
+                          bool alike) {
+  uint32_t first = chain->accesses.n;
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    cel__fold_access own = {.access = &task->access[i], .from = -1};
+    own.use = cel_fold_use_of(own.access, &own.reach);
+    if (own.use == CEL_FOLD_OTHER || own.use == CEL_FOLD_REDUCED ||
+        own.access->in_place || (!alike && reaches(&own.reach)))
+      return false;
+    for (uint32_t k = 0; k < chain->accesses.n; ++k)
+      if (collide(&chain->accesses.at[k], &own, k >= first)) return false;
+    cel_vec_push(&chain->accesses, own);
+  }
+  return true;
+}
+
+static int32_t writer_of(const cel__fold_chain *chain,
+                         const cel_buffer *buffer) {
+  for (uint32_t s = chain->ends.n; s-- > 0;)
+    for (uint32_t i = s > 0 ? chain->ends.at[s - 1] : 0; i < chain->ends.at[s];
+         ++i)
+      if (chain->accesses.at[i].use == CEL_FOLD_WRITTEN &&
+          chain->accesses.at[i].access->buffer == buffer)
+        return (int32_t)s;
+  return -1;
+}
+
+bool cel__fold_chain_add(cel__fold_chain *chain, const cel_task *task,
+                         bool alike) {
+  uint32_t n = chain->accesses.n;
+  if (!cel__fold_may_be_step(task) || chain->tasks.n == CEL_FOLD_STEPS ||
+      (chain->tasks.n > 0 && !is_divided_alike(chain->tasks.at[0], task)))
+    return false;
+  if (!take_accesses(chain, task, alike)) {
+    chain->accesses.n = n;
+    return false;
+  }
+  for (uint32_t i = n; i < chain->accesses.n; ++i) {
+    cel__fold_access *own = &chain->accesses.at[i];
+    if (cel_mode_consumes(own->access->mode))
+      own->from = writer_of(chain, own->access->buffer);
+  }
+  cel_vec_push(&chain->ends, chain->accesses.n);
+  cel_vec_push(&chain->tasks, task);
+  return true;
+}
+
+/* ---- growing ------------------------------------------------------------- */
+
+/* To what a step that grows so far and reaches so far around an item needs. */
+static void grow_to(cel_reach *own, const cel_reach *grows,
+                    const cel_reach *reach) {
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t below = grows->below[d] + reach->below[d];
+    int64_t above = grows->above[d] + reach->above[d];
+    if (below > own->below[d]) own->below[d] = below;
+    if (above > own->above[d]) own->above[d] = above;
+  }
+}
+
+void cel__fold_chain_grow(cel__fold_chain *chain) {
+  for (uint32_t s = 0; s < chain->tasks.n; ++s)
+    chain->grows[s] = (cel_reach){{0}, {0}};
+  for (uint32_t s = chain->tasks.n, i = chain->accesses.n; s-- > 0;)
+    for (uint32_t first = s > 0 ? chain->ends.at[s - 1] : 0; i > first; --i) {
+      const cel__fold_access *a = &chain->accesses.at[i - 1];
+      if (a->from >= 0)
+        grow_to(&chain->grows[a->from], &chain->grows[s], &a->reach);
+    }
+}

@@ -1,0 +1,100 @@
+#include "fold/window.h"
+
+#include "base/eras.h"
+#include "fold/compose.h"
+
+struct cel_fold_window {
+  cel_fold_config config;
+  cel__fold_chain chain;
+  int32_t most;                     /* steps, as those in the chain say */
+  CEL_VEC(const cel_task *) behind; /* horizons and frees */
+  cel__fold_rules rules;
+  cel_eras eras;
+  bool formed; /* something in the era that is open */
+};
+
+cel_fold_window *cel_fold_window_create(const cel_fold_config *config) {
+  cel_fold_window *window = cel_alloc_zero(sizeof *window);
+  window->config = *config;
+  window->rules.store = config->rules;
+  cel_eras_init(&window->eras, NULL);
+  return window;
+}
+
+void cel_fold_window_destroy(cel_fold_window *window) {
+  if (window == NULL) return;
+  cel__fold_chain_release(&window->chain);
+  cel__fold_rules_release(&window->rules);
+  cel_vec_release(&window->behind);
+  cel_eras_release(&window->eras);
+  cel_free(window);
+}
+
+void cel_fold_window_retire(cel_fold_window *window, uint64_t id) {
+  cel_eras_retire(&window->eras, id);
+}
+
+/* ---- what leaves --------------------------------------------------------- */
+
+static void pass(cel_fold_window *window, const cel_task *task) {
+  window->config.pass(window->config.context, task);
+  bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
+  if (!bound || !window->formed) return;
+  cel_eras_close(&window->eras, task->id);
+  window->formed = false;
+}
+
+void cel_fold_window_flush(cel_fold_window *window) {
+  cel__fold_chain *chain = &window->chain;
+  if (chain->tasks.n == 1) {
+    pass(window, chain->tasks.at[0]);
+  } else if (chain->tasks.n > 1) {
+    cel__fold_chain_grow(chain);
+    window->formed = true;
+    pass(window, cel__fold_compose(&window->rules, chain,
+                                   cel_eras_arena(&window->eras)));
+  }
+  cel__fold_chain_clear(chain);
+  for (uint32_t i = 0; i < window->behind.n; ++i)
+    pass(window, window->behind.at[i]);
+  cel_vec_clear(&window->behind);
+}
+
+/* ---- what comes ---------------------------------------------------------- */
+
+static bool goes_behind(const cel_task *task) {
+  return task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_FREE;
+}
+
+static bool is_far(const cel_fold_window *window, const cel_task *task) {
+  return window->chain.tasks.n > 0 &&
+         task->lap - window->chain.tasks.at[0]->lap >=
+             (uint64_t)window->config.laps;
+}
+
+/* As a step: of those that are held, or the first one. */
+static bool hold(cel_fold_window *window, const cel_task *task) {
+  cel__fold_chain *chain = &window->chain;
+  bool alike = window->config.alike;
+  if (is_far(window, task) || !cel__fold_chain_add(chain, task, alike)) {
+    cel_fold_window_flush(window);
+    if (!cel__fold_chain_add(chain, task, alike)) return false;
+  }
+  if (chain->tasks.n == 1 || task->fold < window->most)
+    window->most = task->fold;
+  if (chain->tasks.n >= (uint32_t)window->most) cel_fold_window_flush(window);
+  return true;
+}
+
+void cel_fold_window_add(cel_fold_window *window, const cel_task *task) {
+  if (window->config.off) {
+    pass(window, task);
+  } else if (goes_behind(task)) {
+    if (window->chain.tasks.n > 0)
+      cel_vec_push(&window->behind, task);
+    else
+      pass(window, task);
+  } else if (!hold(window, task)) {
+    pass(window, task);
+  }
+}

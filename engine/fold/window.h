@@ -1,0 +1,47 @@
+/* window.h -- holds tasks back while they may become one fold.
+ *
+ * All tasks go through it, in order. While each task may follow the ones that
+ * are held, it is held too; when one may not, or there are as many as one of
+ * them says, or the program has come CEL_FOLD_LAPS laps further, they leave as
+ * one fold. Horizons and frees do not end that: they leave behind the fold. A
+ * free is of no account, as each rank's collector decides when it comes; and so
+ * are time and what memory is left: ranks form the same folds from the same
+ * program.
+ *
+ * What main waits for never stays here, as it is a fence or an epoch, which may
+ * not be a step. Who holds main back for what has been submitted counts what
+ * has left alone.
+ *
+ * Invariants: what leaves does so in the order of ids; at most CEL_FOLD_STEPS
+ * steps are held. Folds live in an arena for each horizon, and die as tasks do.
+ * Confined to main.
+ */
+#ifndef CEL_FOLD_WINDOW_H
+#define CEL_FOLD_WINDOW_H
+
+#include "task/task.h"
+
+typedef struct cel_fold_window cel_fold_window;
+
+typedef struct cel_fold_config {
+  cel_rules *rules; /* borrowed */
+  bool off;         /* every task passes by itself */
+  bool alike;       /* devices of all ranks give the same bits */
+  int32_t laps;     /* held at most */
+  /* Takes tasks and folds, in the order of ids. */
+  void (*pass)(void *context, const cel_task *task);
+  void *context;
+} cel_fold_config;
+
+cel_fold_window *cel_fold_window_create(const cel_fold_config *config);
+/* What is held is dropped. */
+void cel_fold_window_destroy(cel_fold_window *window);
+/* Takes the next task, and passes on what does not wait for others. */
+void cel_fold_window_add(cel_fold_window *window, const cel_task *task);
+/* Passes on what is held; on all ranks at the same place of the program. */
+void cel_fold_window_flush(cel_fold_window *window);
+/* Drops the folds that are older than a horizon or epoch which was executed,
+ * as cel_task_graph_retire does. */
+void cel_fold_window_retire(cel_fold_window *window, uint64_t id);
+
+#endif

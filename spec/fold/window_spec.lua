@@ -1,0 +1,245 @@
+-- Which tasks become one, and what it is to the layers below.
+local ffi = require("ffi")
+local program = require("spec.task.program")
+local c = require("spec.support.cdef")("fold/window.h", "fold/fold.h", "fold/shape.h")
+local rules = require("spec.rule.rules")
+jit.off(true, true)
+
+local same, all, grown = program.same, program.all, program.grown
+local clamped = { clamp = true }
+
+local passed
+local pass = ffi.cast("void (*)(void *, const cel_task *)", function(_, task)
+  passed[#passed + 1] = task
+end)
+
+-- Ids of tasks, and for each fold those of its steps.
+local function left()
+  local out = {}
+  for i, task in ipairs(passed) do
+    out[i] = tonumber(task.id)
+    if task.folded ~= nil then
+      out[i] = {}
+      for s = 0, task.folded.steps - 1 do out[i][s + 1] = tonumber(task.folded.step[s].task.id) end
+    end
+  end
+  return out
+end
+
+local function box_text(box, dims)
+  local text = {}
+  for d = 0, dims - 1 do
+    text[d + 1] = ("%d-%d"):format(tonumber(box.min[d]), tonumber(box.max[d]))
+  end
+  return table.concat(text, "x")
+end
+
+describe("the window of folds", function()
+  local p, window, work, u, v
+  local function open(config)
+    config = config or {}
+    passed = {}
+    local settings = ffi.new("cel_fold_config")
+    settings.alike, settings.laps, settings.pass = config.alike ~= false, config.laps or 99, pass
+    settings.off = config.off or false
+    p = program.new({ step = config.step or 1000, breadth = 1000 })
+    settings.rules = p.rules
+    window = c.cel_fold_window_create(settings)
+    p.on_task = function(task) c.cel_fold_window_add(window, task) end
+    work = ffi.new("cel_work")
+    work.references, work.alike = 1, true
+    u, v = p:buffer({ 32 }, { init = true }), p:buffer({ 32 }, { init = true })
+  end
+  before_each(function() open() end)
+  local function close()
+    c.cel_fold_window_destroy(window)
+    p:close()
+  end
+  after_each(close)
+
+  local function task(spec)
+    spec.range, spec.work = spec.range or { 32 }, spec.work or work
+    spec.fold = spec.fold or 8
+    return assert(p:submit(spec))
+  end
+  local function step(from, to, options)
+    options = options or {}
+    options[1], options[2] = { from, "read", grown(options.radius or 1), clamped },
+      { to, options.mode or "discard_write", same(1) }
+    return task(options)
+  end
+
+  it("takes so many steps together as they say, and the rest at a flush", function()
+    local ids = {}
+    for i = 1, 7 do
+      ids[i] = step(i % 2 == 1 and u or v, i % 2 == 1 and v or u, { fold = 3 })
+    end
+    assert.same({ { ids[1], ids[2], ids[3] }, { ids[4], ids[5], ids[6] } }, left())
+    c.cel_fold_window_flush(window)
+    assert.equal(ids[7], left()[3])
+  end)
+
+  it("passes on at once what says nothing of folds", function()
+    local a = step(u, v, { fold = 0 })
+    local b = step(v, u, { fold = 1 })
+    assert.same({ a, b }, left())
+  end)
+
+  it("passes everything on where it is off", function()
+    close()
+    open({ off = true })
+    local a, b = step(u, v), step(v, u)
+    assert.same({ a, b }, left())
+  end)
+
+  -- What comes between, and how.
+  local between = {
+    ["a host task"] = function() return task({ kind = "host", { u, "read", all(1) } }) end,
+    ["an epoch"] = function() return p:epoch() end,
+    ["another range"] = function() return step(u, v, { range = { 31 } }) end,
+    ["other cuts"] = function() return step(u, v, { granularity = { 4 } }) end,
+    ["runs"] = function() return step(u, v, { oversubscribe = 2 }) end,
+    ["weights"] = function() return step(u, v, { weights = { ranks = { 1 } } }) end,
+    ["a place"] = function() return step(u, v, { placement = "once" }) end,
+    ["a kernel with effects of its own"] = function()
+      return step(u, v, { work = ffi.new("cel_work", { references = 1 }) })
+    end,
+    ["a reader of all"] = function()
+      return task({ { u, "read", all(1) }, { v, "discard_write", same(1) } })
+    end,
+    ["a writer of other elements"] = function()
+      return task({ range = { 31 }, { u, "read", same(1) },
+        { v, "discard_write", { { program.span(0, 1, 1) } } } })
+    end,
+    ["a stencil in place"] = function()
+      return task({ { u, "read", grown(1), clamped }, { u, "write", same(1) } })
+    end,
+  }
+  for what, make in pairs(between) do
+    it("ends with " .. what, function()
+      local a, b = step(u, v), step(v, u)
+      local between_id = make()
+      assert.same({ a, b }, left()[1])
+      local d, e = step(u, v), step(v, u)
+      c.cel_fold_window_flush(window)
+      local last = left()
+      assert.same({ a, b }, table.remove(last, 1))
+      local ids = {}
+      for _, one in ipairs(last) do
+        for _, id in ipairs(type(one) == "table" and one or { one }) do ids[#ids + 1] = id end
+      end
+      assert.same({ between_id, d, e }, ids)
+    end)
+  end
+
+  it("lets horizons and frees go behind, in order", function()
+    close()
+    open({ step = 1 })
+    local w = p:buffer({ 4 }, { init = true })
+    local a = step(u, v) -- and a horizon behind each
+    p:free(w)
+    local b = step(v, u)
+    assert.same({}, left())
+    c.cel_fold_window_flush(window)
+    assert.same({ { a, b }, a + 1, a + 2, b + 1 }, left())
+  end)
+
+  it("ends when the program has come so many laps further", function()
+    close()
+    open({ step = 1, laps = 2 })
+    local ids = {}
+    for i = 1, 4 do ids[i] = step(i % 2 == 1 and u or v, i % 2 == 1 and v or u) end
+    assert.same({ ids[1], ids[2] }, left()[1])
+  end)
+
+  it("computes nothing twice where devices differ", function()
+    close()
+    open({ alike = false })
+    local a, b = step(u, v), step(v, u)
+    local d = step(u, v, { radius = 0 })
+    local e = step(v, u, { radius = 0 })
+    c.cel_fold_window_flush(window)
+    assert.same({ a, b, { d, e } }, left())
+  end)
+
+  -- What `access` number i of a fold touches for a chunk.
+  local function image(fold, i, chunk)
+    local out = ffi.new("cel_region")
+    assert(c.cel_rule_eval(fold.access[i].use, chunk, out) == 0)
+    local text = {}
+    for b = 0, out.n - 1 do text[b + 1] = box_text(out.at[b], fold.dims) end
+    c.cel_region_release(out)
+    return table.concat(text, " ")
+  end
+
+  it("grows steps by what later ones read of them", function()
+    step(u, v, { radius = 1 })
+    step(v, u, { radius = 2 })
+    step(u, v, { radius = 3 })
+    c.cel_fold_window_flush(window)
+    local fold, chunk = passed[1], rules.box({ 10 }, { 20 })
+    local boxes = {}
+    for s = 0, 2 do boxes[s + 1] = box_text(c.cel_fold_box(fold.folded, s, chunk), 1) end
+    assert.same({ "5-25", "7-23", "10-20" }, boxes)
+    assert.equal(3, fold.accesses) -- u read and written, v written
+    assert.equal("4-26", image(fold, 0, chunk))
+    assert.equal("0-32", image(fold, 0, rules.box({ 3 }, { 27 })))
+    assert.equal("10-20", image(fold, 1, chunk))
+    assert.equal("t x3", ffi.string(fold.name))
+  end)
+
+  it("reads what a step keeps of what it writes, and what both need of one buffer", function()
+    step(u, v, { mode = "write" })
+    step(v, u, { mode = "write" })
+    c.cel_fold_window_flush(window)
+    local fold, chunk = passed[1], rules.box({ 10 }, { 20 })
+    assert.equal(4, fold.accesses)
+    assert.equal("8-22", image(fold, 0, chunk)) -- u, for the first step
+    assert.equal("9-21", image(fold, 2, chunk)) -- v, which the first step keeps
+  end)
+
+  it("reads the rim that no step writes", function()
+    local inside = { min = { 4 }, max = { 28 } }
+    step(u, v, { range = inside, radius = 2 })
+    step(v, u, { range = inside, radius = 2 })
+    c.cel_fold_window_flush(window)
+    local fold = passed[1]
+    local modes = {}
+    for i = 0, fold.accesses - 1 do
+      local access = fold.access[i]
+      modes[i + 1] = access.buffer.id .. " " .. ffi.string(c.cel_mode_name(access.mode))
+    end
+    assert.same({ "0 read", "0 discard_write", "1 read", "1 discard_write" }, modes)
+    local first, last = rules.box({ 4 }, { 10 }), rules.box({ 22 }, { 28 })
+    assert.equal("2-14", image(fold, 0, first))
+    assert.equal("2-4", image(fold, 2, first))
+    assert.equal("28-30", image(fold, 2, last))
+    assert.equal("", image(fold, 2, rules.box({ 12 }, { 18 })))
+  end)
+
+  it("knows the shape of submissions that may be steps", function()
+    local function shape(spec)
+      spec.range = spec.range or { 32 }
+      local group = p:group(spec)
+      return c.cel_fold_has_shape(group.access, group.accesses)
+    end
+    local table_, large = p:buffer({ 16 }, { init = true }), p:buffer({ 5000 }, { init = true })
+    local writes = { v, "discard_write", same(1) }
+    assert.is_true(shape({ { u, "read", grown(1), clamped }, writes }))
+    assert.is_true(shape({ { table_, "read", all(1) }, writes }))
+    assert.is_true(shape({ { u, "read", same(1) }, { v, "read_write", reducer = p:reducer() } }))
+    assert.is_false(shape({ { large, "read", all(1) }, writes }))
+    assert.is_false(shape({ { u, "read", same(1) }, { v, "discard_write", all(1) } }))
+  end)
+
+  it("keeps nothing but what lives", function()
+    for _ = 1, 3 do
+      for i = 1, 16 do step(i % 2 == 1 and u or v, i % 2 == 1 and v or u) end
+      c.cel_fold_window_retire(window, p:epoch())
+    end
+    local rules_before = c.cel_rules_count(p.rules)
+    for i = 1, 16 do step(i % 2 == 1 and u or v, i % 2 == 1 and v or u, { radius = 1 + i % 3 }) end
+    p:epoch()
+    assert.is_true(c.cel_rules_count(p.rules) <= rules_before + 4)
+  end)
+end)

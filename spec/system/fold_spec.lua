@@ -1,0 +1,99 @@
+-- Time steps that are taken together: the same bits, and fewer messages.
+local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
+
+local WAVE = [[
+local celer = require "celer"
+local q = celer.queue()
+local n = 48
+local function bump(i, j) return (i - 20) % 7 * 0.25 + (j % 5) * 0.125 end
+local u = celer.buffer("float", { n, n }, { name = "u", init = bump })
+local up = celer.buffer("float", { n, n }, { name = "up", init = bump })
+local step = celer.kernel [=[
+  kernel void step(item<2> it, inout<float, 2> up, in<float, 2> u) {
+    const int i = it[0], j = it[1];
+    const float around = u(i - 1, j) + u(i + 1, j) + u(i, j - 1) + u(i, j + 1);
+    up(i, j) = 1.9f * u(i, j) - up(i, j) + 0.1f * (around - 4 * u(i, j));
+  }
+]=]
+local inside = celer.box({ 1, 1 }, { n - 1, n - 1 })
+SETUP
+for t = 1, STEPS do
+  q:submit(function(cg)
+    cg:parallel_for(inside, step, cg:read_write(up), cg:read(u, celer.neighborhood(1, 1)))
+  end)
+  u, up = up, u
+end
+local sum = 0
+local found = q:drain(u)
+for i = 0, n - 1 do for j = 0, n - 1 do sum = sum + (1 + (7 * i + j) % 13) * found(i, j) end end
+print(("%.17g"):format(sum))
+]]
+
+local function script(steps, setup)
+  local path = scratch.path(".lua")
+  scratch.write(path, (WAVE:gsub("STEPS", steps):gsub("SETUP", setup or "")))
+  return path
+end
+
+local function run(options, steps, setup, more)
+  local words = { "run" }
+  for word in options:gmatch("%S+") do words[#words + 1] = word end
+  words[#words + 1] = script(steps, setup)
+  local r = celer.run(words, more or {})
+  assert.equal(0, r.status, r.stderr)
+  return r.stdout, r.stderr
+end
+
+describe("a fold", function()
+  it("gives the same bits, also where steps are left over", function()
+    local want = run("", 11)
+    for _, options in ipairs { "--fold 2", "--fold 4", "--fold 64", "--fold 3 --horizon-step 1" } do
+      assert.equal(want, (run(options, 11)), options)
+    end
+    assert.equal(want, (run("", 11, "q:hint { fold = 5 }")))
+    assert.equal(want, (run("", 11, "q:hint { fold = 3, split = '2d' }")))
+    for ranks = 2, 4 do
+      assert.equal(want, (run("--fold 4", 11, nil, { ranks = ranks })), ranks)
+    end
+    assert.equal(want, (run("--fold 4 --devices 3", 11)))
+  end)
+
+  it("exchanges halos once for its steps", function()
+    local function messages(options)
+      local _, report = run("--dry-run 8 --as-rank 3 " .. options, 65)
+      return tonumber(report:match("messages sent%s+(%d+)"))
+    end
+    local alone = messages("")
+    assert.equal(128, alone) -- two neighbours, and none before the first step
+    assert.equal(32, messages("--fold 4"))
+    assert.equal(24, messages("--fold 5"))
+    assert.equal(alone, messages("--fold 1"))
+  end)
+
+  it("is drawn as one command, and named by its steps", function()
+    local path = script(8)
+    local drawn = celer.run { "graph", "--graph", "command", "--fold", "4", path }.stdout
+    assert.matches("step x4", drawn, 1, true)
+    local tasks = celer.run { "graph", "--fold", "4", path }.stdout
+    assert.is_nil(tasks:find("x4", 1, true))
+  end)
+
+  it("refuses hints and options that are none", function()
+    for _, what in ipairs { "0", "65", "2.5", "'all'" } do
+      local path = script(1, ("q:hint { fold = %s }"):format(what))
+      local r = celer.run { "run", path }
+      assert.not_equal(0, r.status)
+      assert.matches("fold must be a whole number from 1 to 64", r.stderr)
+      assert.matches(path .. ":15", r.stderr, 1, true)
+    end
+    assert.not_equal(0, celer.run({ "run", "--fold", "65", script(1) }).status)
+  end)
+
+  it("is refused where ranks say different things", function()
+    local r = celer.run({ "run", script(8, "q:hint { fold = 2 + (arg[1] and 0 or celer.rank) }") },
+      { ranks = 2 })
+    assert.not_equal(0, r.status)
+    assert.matches(":1[57]", r.stderr)
+  end)
+end)
