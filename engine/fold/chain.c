@@ -56,13 +56,13 @@ static bool is_divided_alike(const cel_task *a, const cel_task *b) {
  * writes it, or read around an item by the step that writes it. */
 static bool collide(const cel__fold_access *a, const cel__fold_access *b,
                     bool same_step) {
-  bool writes_a = a->use == CEL_FOLD_WRITTEN,
-       writes_b = b->use == CEL_FOLD_WRITTEN;
+  bool writes_a = a->role == CEL_FOLD_WRITTEN,
+       writes_b = b->role == CEL_FOLD_WRITTEN;
   if (a->access->buffer != b->access->buffer || (!writes_a && !writes_b))
     return false;
   if (writes_a && writes_b) return same_step;
   const cel__fold_access *read = writes_a ? b : a;
-  if (read->use == CEL_FOLD_TABLE) return true;
+  if (read->role == CEL_FOLD_TABLE) return true;
   return same_step && reaches(&read->reach);
 }
 
@@ -73,8 +73,8 @@ static bool take_accesses(cel__fold_chain *chain, const cel_task *task,
   uint32_t first = chain->accesses.n;
   for (uint32_t i = 0; i < task->accesses; ++i) {
     cel__fold_access own = {.access = &task->access[i], .from = -1};
-    own.use = cel_fold_use_of(own.access, &own.reach);
-    if (own.use == CEL_FOLD_OTHER || own.use == CEL_FOLD_REDUCED ||
+    own.role = cel_fold_role_of(own.access, &own.reach);
+    if (own.role == CEL_FOLD_OTHER || own.role == CEL_FOLD_REDUCED ||
         own.access->in_place || (!alike && reaches(&own.reach)))
       return false;
     for (uint32_t k = 0; k < chain->accesses.n; ++k)
@@ -89,7 +89,7 @@ static int32_t writer_of(const cel__fold_chain *chain,
   for (uint32_t s = chain->ends.n; s-- > 0;)
     for (uint32_t i = s > 0 ? chain->ends.at[s - 1] : 0; i < chain->ends.at[s];
          ++i)
-      if (chain->accesses.at[i].use == CEL_FOLD_WRITTEN &&
+      if (chain->accesses.at[i].role == CEL_FOLD_WRITTEN &&
           chain->accesses.at[i].access->buffer == buffer)
         return (int32_t)s;
   return -1;

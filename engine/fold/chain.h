@@ -19,7 +19,7 @@
 /* An access of a step. */
 typedef struct cel__fold_access {
   const cel_access *access;
-  cel_fold_use use;
+  cel_fold_role role;
   cel_reach reach; /* of what is read; 0 of what is written */
   int32_t from;    /* the step that left what it reads, or -1 */
 } cel__fold_access;

@@ -122,7 +122,7 @@ static reading reading_of(const cel__fold_chain *chain,
     for (; i < chain->ends.at[s]; ++i) {
       const cel__fold_access *a = &chain->accesses.at[i];
       if (a->access->buffer != buffer || !cel_mode_consumes(a->access->mode) ||
-          a->use == CEL_FOLD_TABLE)
+          a->role == CEL_FOLD_TABLE)
         continue;
       add(a->from < 0 ? &r.around : &r.rim, &chain->grows[s], &a->reach);
     }
@@ -183,7 +183,7 @@ static const cel_access *written(const cel__fold_chain *chain,
                                  const cel_buffer *buffer) {
   for (uint32_t i = 0; i < chain->accesses.n; ++i)
     if (chain->accesses.at[i].access->buffer == buffer &&
-        chain->accesses.at[i].use == CEL_FOLD_WRITTEN)
+        chain->accesses.at[i].role == CEL_FOLD_WRITTEN)
       return chain->accesses.at[i].access;
   return NULL;
 }
@@ -192,7 +192,7 @@ static const cel_access *written(const cel__fold_chain *chain,
 static void add_tables(composing *c, const cel_buffer *buffer) {
   for (uint32_t i = 0; i < c->chain->accesses.n; ++i) {
     const cel__fold_access *a = &c->chain->accesses.at[i];
-    if (a->access->buffer == buffer && a->use == CEL_FOLD_TABLE)
+    if (a->access->buffer == buffer && a->role == CEL_FOLD_TABLE)
       c->access[c->n++] = *a->access;
   }
 }

@@ -20,7 +20,7 @@ static bool is_table(const cel_access *access) {
   return cel_box_volume(&buffer->extent) * buffer->element_size <= TABLE_BYTES;
 }
 
-cel_fold_use cel_fold_use_of(const cel_access *access, cel_reach *reach) {
+cel_fold_role cel_fold_role_of(const cel_access *access, cel_reach *reach) {
   if (access->reducer != NULL || access->rows > 0) return CEL_FOLD_REDUCED;
   if (cel_mode_produces(access->mode))
     return is_identity(access->use.rule) ? CEL_FOLD_WRITTEN : CEL_FOLD_OTHER;
@@ -31,6 +31,6 @@ cel_fold_use cel_fold_use_of(const cel_access *access, cel_reach *reach) {
 bool cel_fold_has_shape(const cel_access *access, uint32_t n) {
   cel_reach reach;
   for (uint32_t i = 0; i < n; ++i)
-    if (cel_fold_use_of(&access[i], &reach) == CEL_FOLD_OTHER) return false;
+    if (cel_fold_role_of(&access[i], &reach) == CEL_FOLD_OTHER) return false;
   return true;
 }

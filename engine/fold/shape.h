@@ -15,17 +15,17 @@
 #include "rule/reach.h"
 #include "task/task.h"
 
-typedef enum cel_fold_use {
+typedef enum cel_fold_role {
   CEL_FOLD_OTHER, /* none of these */
   CEL_FOLD_WRITTEN,
   CEL_FOLD_AROUND,
   CEL_FOLD_TABLE,
   CEL_FOLD_REDUCED
-} cel_fold_use;
+} cel_fold_role;
 
 /* What an access of a group is; *reach is that of AROUND, and untouched else.
  */
-cel_fold_use cel_fold_use_of(const cel_access *access, cel_reach *reach);
+cel_fold_role cel_fold_role_of(const cel_access *access, cel_reach *reach);
 /* Whether all are something else than OTHER. */
 bool cel_fold_has_shape(const cel_access *access, uint32_t n);
 
