@@ -57,8 +57,10 @@ outside() {
   spaces='--net --uts --ipc --pid --mount --fork --kill-child --mount-proc'
   [ "$(id -u)" -eq 0 ] && unshare $spaces true 2>/dev/null || user='--user --map-root-user'
   why=$(unshare $user $spaces true 2>&1) || die "no namespaces here: $why"
+  exec 3<&0 # what runs in the background would have none
   setpriv --pdeathsig KILL unshare $user $spaces "$self" head "$@" \
-    <&0 4>&2 2>/dev/null & # unshare complains about a child that is killed
+    <&3 3<&- 4>&2 2>/dev/null & # unshare complains about a child that is killed
+  exec 3<&-
   inside=$!
   trap : INT # COMMAND decides
   trap 'kill -KILL $(cat /proc/$inside/task/$inside/children)' HUP TERM

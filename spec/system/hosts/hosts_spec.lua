@@ -28,6 +28,11 @@ describe("the test bed", function()
     assert.equal(6, refused)
   end)
 
+  hosts.it("hands its input to the command, as a terminal's to a shell", function()
+    local r = celer.exec({ "sh", "-c", "echo typed | spec/support/hosts.sh 1 cat" })
+    assert.same({ 0, "typed\n" }, { r.status, r.stdout }, r.stderr)
+  end)
+
   hosts.it("leaves nothing when it is killed", function()
     local mark = scratch.folder()
     local r = celer.exec({ "timeout", "-s", "KILL", "1", "spec/support/hosts.sh", "--share", mark,
