@@ -8,6 +8,8 @@
 #include "base/vec.h"
 #include "comm/clocks.h"
 #include "comm/report.h"
+#include "device/cuda/cuda_copy.h"
+#include "embed/embedded.h"
 
 enum { BACKGROUND = 0xA5, PATIENCE = 120 /* s */ };
 enum { DIRECT = 4 /* lines before it */, WAYS };
@@ -29,7 +31,35 @@ void exchange_nap(void) {
   nanosleep(&ts, NULL);
 }
 
+cel_cuda *exchange_open_gpu(const cel_transport *t) {
+  char why[256];
+  cel_cuda *cuda = NULL;
+  int32_t n = cel_cuda_count(why, sizeof why);
+  int32_t ordinal = n > 0 ? t->local_rank % n : 0;
+  if (n == 0 || cel_cuda_open(&ordinal, 1, &cuda) != CEL_E_OK) return NULL;
+  const char *text = cel_embedded_find("kernels/strided.cuh")->data;
+  if (cel_cuda_pack_load(cuda, text) != CEL_E_OK)
+    fprintf(stderr, "short rows: %s\n", cel_error_last()->text);
+  return cuda;
+}
+
 /* --- ends ----------------------------------------------------------------- */
+
+void exchange_shape(exchange_planned *p, uint64_t bytes, int64_t most,
+                    cel_random *r) {
+  p->pieces = (uint32_t)cel_random_int(r, 1, cel_random_chance(r, 60) ? 1 : 3);
+  bytes = bytes / p->pieces + 1;
+  for (uint32_t i = 0; i < p->pieces; ++i) {
+    bool dense = cel_random_chance(r, 40);
+    uint64_t rows = dense ? 1 : (uint64_t)cel_random_int(r, 1, most);
+    uint64_t planes = dense ? 1 : (uint64_t)cel_random_int(r, 1, 5);
+    if (rows * planes > bytes) rows = planes = 1;
+    p->count[i][0] = planes;
+    p->count[i][1] = rows;
+    p->run[i] = bytes / (rows * planes);
+    p->bytes += planes * rows * p->run[i];
+  }
+}
 
 void exchange_number(exchange_planned *plan, int64_t n, int64_t ranks) {
   uint64_t *next =
@@ -219,6 +249,35 @@ void exchange_run(cel_transport *t, exchange_ends *ends, cel_random *r,
       exchange_nap();
   }
   cel_free(order);
+}
+
+void exchange_break(cel_transport *t, exchange_ends *ends,
+                    void (*broken)(void)) {
+  uint32_t back = 0, failed = 0, direct = 0;
+  for (uint32_t i = 0; i < ends->n; ++i) {
+    if (!ends->at[i].plan->direct) continue;
+    exchange_post(t, ends, i);
+    ++direct;
+  }
+  while (back < direct || t->rank != 0) {
+    cel_done done[16];
+    uint32_t got = t->poll(t, done, 16);
+    for (uint32_t i = 0; i < got; ++i) {
+      exchange_end *e = &ends->at[done[i].ticket];
+      if (e->ended) exchange_give_up(t, "a ticket came twice");
+      e->ended = true;
+      failed += done[i].error != NULL;
+      if (done[i].error != NULL && failed == 1)
+        printf("%s\n", done[i].error->text);
+      cel_free(done[i].error);
+    }
+    if (t->rank == 0 && back == 0 && got > 0) broken();
+    back += got;
+  }
+  printf("%s came back\n", failed > 0 && failed < direct ? "all" : "not all");
+  fflush(stdout);
+  t->control.abort(t->control.self, 3);
+  abort();
 }
 
 /* Ranks that do not know that they are on one host: their clocks are alike, and

@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "comm/transport.h"
+#include "device/cuda/cuda.h"
 
 enum { EXCHANGE_PIECES = 5 };
 
@@ -66,6 +67,13 @@ void exchange_compare_clocks(cel_transport *t);
  * as one that failed does, says `heard` and ends the job. */
 _Noreturn void exchange_fail_alone(cel_transport *t);
 
+/* This rank's GPU, taken in turns, with what copies short rows there; null:
+ * there is none. The caller owns it. */
+cel_cuda *exchange_open_gpu(const cel_transport *t);
+
+/* Some pieces of about so many bytes, of `rows` rows at most. */
+void exchange_shape(exchange_planned *p, uint64_t bytes, int64_t rows,
+                    cel_random *r);
 /* Numbers the messages, as each way does between two ranks. */
 void exchange_number(exchange_planned *plan, int64_t n, int64_t ranks);
 /* This rank's ends, with their memory; sends wait for a receive with a chance
@@ -83,4 +91,9 @@ void exchange_post(cel_transport *t, exchange_ends *ends, uint32_t i);
  * it adds to *did. Naps where nothing happens; after 20 s gives up. */
 void exchange_run(cel_transport *t, exchange_ends *ends, cel_random *r,
                   bool (*more)(void *context, uint64_t *did), void *context);
+/* Posts all direct messages and, on rank 0, calls `broken` when the first of
+ * them is through. There all must come back, once, some of them failed; says
+ * why, and whether they did. Ends the job with 3. */
+_Noreturn void exchange_break(cel_transport *t, exchange_ends *ends,
+                              void (*broken)(void));
 #endif

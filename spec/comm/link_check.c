@@ -27,7 +27,6 @@
 #include "comm/link/link_state.h"
 #include "device/cuda/cuda_copy.h"
 #include "device/fake_cuda.h"
-#include "embed/embedded.h"
 
 typedef struct settings {
   uint64_t seed;
@@ -46,22 +45,6 @@ static uint64_t random_bytes(cel_random *r) {
   return (uint64_t)cel_random_int(r, 64 << 20, 80 << 20);
 }
 
-/* About so many bytes; no more rows than a copy of rows bears. */
-static void plan_shape(exchange_planned *p, cel_random *r) {
-  p->pieces = (uint32_t)cel_random_int(r, 1, cel_random_chance(r, 60) ? 1 : 3);
-  uint64_t bytes = random_bytes(r) / p->pieces + 1;
-  for (uint32_t i = 0; i < p->pieces; ++i) {
-    bool dense = cel_random_chance(r, 40);
-    uint64_t rows = dense ? 1 : (uint64_t)cel_random_int(r, 1, 3000);
-    uint64_t planes = dense ? 1 : (uint64_t)cel_random_int(r, 1, 5);
-    if (rows * planes > bytes) rows = planes = 1;
-    p->count[i][0] = planes;
-    p->count[i][1] = rows;
-    p->run[i] = bytes / (rows * planes);
-    p->bytes += planes * rows * p->run[i];
-  }
-}
-
 static exchange_planned *make_plan(const settings *set, const cel_transport *t,
                                    int64_t *n) {
   cel_random r = {set->seed};
@@ -74,7 +57,7 @@ static exchange_planned *make_plan(const settings *set, const cel_transport *t,
     p->to = (p->from + cel_random_int(&r, 1, ranks - 1)) % ranks;
     p->direct = cel_random_chance(&r, 85);
     p->salt = cel_random_next(&r);
-    plan_shape(p, &r);
+    exchange_shape(p, random_bytes(&r), 3000, &r);
     p->chained = p->direct && p->bytes <= t->messages.chain_bytes &&
                  cel_random_chance(&r, 60);
   }
@@ -240,6 +223,10 @@ static int mismatch(cel_transport *t, const cel_cuda *cuda) {
   return 0;
 }
 
+static void break_all(void) {
+  fake_cuda_break(0);
+}
+
 /* Ends the job. */
 static int breaks(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   int64_t messages;
@@ -249,31 +236,8 @@ static int breaks(cel_transport *t, const cel_cuda *cuda, const settings *set) {
   exchange_memory memory = memory_of(cuda);
   exchange_ends ends;
   cel_random r = {set->seed * 77 + (uint64_t)t->rank};
-  uint32_t back = 0, failed = 0, direct = 0;
   exchange_make_ends(&ends, plan, messages, t->rank, &r, 0, &memory);
-  for (uint32_t i = 0; i < ends.n; ++i) {
-    if (!ends.at[i].plan->direct) continue;
-    exchange_post(t, &ends, i);
-    ++direct;
-  }
-  while (back < direct || t->rank != 0) {
-    cel_done done[16];
-    uint32_t got = t->poll(t, done, 16);
-    for (uint32_t i = 0; i < got; ++i) {
-      exchange_end *e = &ends.at[done[i].ticket];
-      if (e->ended) exchange_give_up(t, "a ticket came twice");
-      e->ended = true;
-      failed += done[i].error != NULL;
-      if (done[i].error != NULL && failed == 1)
-        printf("%s\n", done[i].error->text);
-      cel_free(done[i].error);
-    }
-    if (t->rank == 0 && back == 0 && got > 0) fake_cuda_break(0);
-    back += got;
-  }
-  printf("%s came back\n", failed > 0 && failed < direct ? "all" : "not all");
-  t->control.abort(t->control.self, 3);
-  return 3;
+  exchange_break(t, &ends, break_all);
 }
 
 /* --- speed ---------------------------------------------------------------- */
@@ -449,19 +413,6 @@ static void anew(cel_transport *t, cel_cuda *cuda, const settings *set) {
 
 /* --- main ----------------------------------------------------------------- */
 
-/* Its own GPU, taken in turns. */
-static cel_cuda *open_gpu(const cel_transport *t) {
-  char why[256];
-  cel_cuda *cuda = NULL;
-  int32_t n = cel_cuda_count(why, sizeof why);
-  int32_t ordinal = n > 0 ? t->local_rank % n : 0;
-  if (n == 0 || cel_cuda_open(&ordinal, 1, &cuda) != CEL_E_OK) return NULL;
-  const char *text = cel_embedded_find("kernels/strided.cuh")->data;
-  if (cel_cuda_pack_load(cuda, text) != CEL_E_OK)
-    fprintf(stderr, "link_check: %s\n", cel_error_last()->text);
-  return cuda;
-}
-
 static int run(const char *mode, const settings *set) {
   cel_transport *t;
   char why[CEL_LINK_WHY] = "", unlent[CEL_LINK_WHY] = "";
@@ -469,8 +420,8 @@ static int run(const char *mode, const settings *set) {
     fprintf(stderr, "link_check: %s\n", cel_error_last()->text);
     return 1;
   }
-  cel_cuda *cuda =
-      set->fake ? fake_cuda(set->seed + (uint64_t)t->rank) : open_gpu(t);
+  cel_cuda *cuda = set->fake ? fake_cuda(set->seed + (uint64_t)t->rank)
+                             : exchange_open_gpu(t);
   bool last = t->rank == t->ranks - 1;
   if (strcmp(mode, "refused") == 0 && last) fake_cuda_break(0);
   if (strcmp(mode, "unlent") == 0 && last) fake_cuda_refuse_loans();
