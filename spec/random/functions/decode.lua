@@ -1,11 +1,27 @@
 --- decode.lua -- the instructions of a function, for the reference evaluator.
 ---
---- It shares nothing with the compiler's own: names are those of the linked LuaJIT.
+--- It shares nothing with the compiler's own, so that a mistake there shows.
 local bit = require "bit"
 local util = require "jit.util"
-local vmdef = require "jit.vmdef"
 
 local M = {}
+
+-- As LuaJIT 2.1 numbers them, in groups of their first operands.
+local comparisons = "ISLT ISGE ISLE ISGT ISEQV ISNEV ISEQS ISNES ISEQN ISNEN ISEQP ISNEP "
+local tests = "ISTC ISFC IST ISF ISTYPE ISNUM MOV NOT UNM LEN "
+local arithmetic = "ADDVN SUBVN MULVN DIVVN MODVN ADDNV SUBNV MULNV DIVNV MODNV ADDVV SUBVV MULVV "
+  .. "DIVVV MODVV POW CAT "
+local constants = "KSTR KCDATA KSHORT KNUM KPRI KNIL "
+local captured = "UGET USETV USETS USETN USETP UCLO FNEW "
+local tables = "TNEW TDUP GGET GSET TGETV TGETS TGETB TGETR TSETV TSETS TSETB TSETM TSETR "
+local calls = "CALLM CALL CALLMT CALLT ITERC ITERN VARG ISNEXT RETM RET RET0 RET1 "
+local loops_of = "FORI JFORI FORL IFORL JFORL ITERL IITERL JITERL LOOP ILOOP JLOOP JMP "
+
+local names = {}
+for name in (comparisons .. tests .. arithmetic .. constants .. captured .. tables .. calls
+  .. loops_of):gmatch "%S+" do
+  names[#names + 1] = name
+end
 
 local JUMP = 13 -- of lj_bc.h
 
@@ -18,8 +34,7 @@ end
 local function instruction(f, pc)
   local word, mode = util.funcbc(f, pc)
   if not word then return nil end
-  local number = bit.band(word, 0xff)
-  local name = vmdef.bcnames:sub(number * 6 + 1, number * 6 + 6):gsub(" ", "")
+  local name = names[bit.band(word, 0xff) + 1] or "?"
   local d = bit.rshift(word, 16)
   return { op = plain(name), a = bit.band(bit.rshift(word, 8), 0xff), d = d,
     b = bit.rshift(word, 24), c = bit.band(d, 0xff),
