@@ -91,6 +91,12 @@ describe("a kernel written in Lua", function()
     end)
   end
 
+  script.everywhere("divides what 32 bits do not hold, rounded down, as the interpreter does", setup .. [[
+compare("quotients", function(i, w, v) v[i] = floor((w[i] - 2) / 3) end, { 3 },
+  { "int", { 3 }, function(i) return i == 1 and -2 ^ 31 or i end },
+  { "double", { 3 }, function() return 0 end })
+]])
+
   script.everywhere("computes stencils as the interpreter does", setup .. [[
 local n = 13
 local function waves(i, j) return math.sin(3 * i + 7 * j) end

@@ -44,6 +44,10 @@ local function take_as_doubles(graph)
     if stays_whole[node.op] and not kept[node] and expression.type_of(node) == "long long" then
       node.kind = "weak"
     end
+    if node.divides then -- it computes with the operands of its quotient
+      local quotient = node.args[1]
+      kept[quotient.args[1]], kept[quotient.args[2]] = true, true
+    end
     for _, list in ipairs { node.args or {}, node.index or {} } do
       for _, arg in ipairs(list) do
         kept[arg] = kept[arg] or list == node.index or not is_fraction(node)
