@@ -94,6 +94,9 @@ void cel_fold_window_add(cel_fold_window *window, const cel_task *task) {
       cel_vec_push(&window->behind, task);
     else
       pass(window, task);
+  } else if (!cel__fold_may_be_step(task)) {
+    cel_fold_window_flush(window);
+    pass(window, task);
   } else if (!hold(window, task)) {
     pass(window, task);
   }

@@ -90,6 +90,19 @@ describe("a fold", function()
     assert.not_equal(0, celer.run({ "run", "--fold", "65", script(1) }).status)
   end)
 
+  it("is not asked for by what is no answer about contraction", function()
+    local path = scratch.path(".lua")
+    scratch.write(path, [[
+local celer = require "celer"
+celer.kernel("kernel void k(item<0>, out<int, 0> x) { x() = 1; }", { contract = false })
+celer.kernel(function(i, u) u[i] = 1 end, { contract = true })
+celer.kernel("kernel void k(item<0>, out<int, 0> x) { x() = 1; }", { contract = 1 })
+]])
+    local r = celer.run { "run", path }
+    assert.matches(path .. ":4: celer.kernel: contract is true or false, not a number", r.stderr,
+      1, true)
+  end)
+
   it("is refused where ranks say different things", function()
     local r = celer.run({ "run", script(8, "q:hint { fold = 2 + (arg[1] and 0 or celer.rank) }") },
       { ranks = 2 })
