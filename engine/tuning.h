@@ -322,6 +322,14 @@ enum {
   CEL_TUNE_CREW_HUSH_NS = 1000000,
   /* Of a job's blocks, one part in so many is run as one at most, untried. */
   CEL_TUNE_CREW_SHARE = 8,
+  /* Folds (device/bands.h). A band has about so many items of a step: some
+   * microseconds of work, beside which a call costs nothing, and few enough for
+   * the bands of all steps to stay in a cache. */
+  CEL_TUNE_BAND_ITEMS = 16384,
+  /* So many runs for each thread, as threads wait for the last one; each at
+   * least so many times as long as a seam is wide: seams read twice. */
+  CEL_TUNE_BAND_RUNS = 4,
+  CEL_TUNE_BAND_SEAMS = 8,
   /* Runs of a kernel after which its estimate only shrinks by one part in so
    * many of what it is too long. */
   CEL_TUNE_USUAL_WARM = 3,

@@ -25,8 +25,17 @@ typedef enum cel_job_kind {
   CEL_JOB_COPY, /* strided copy between two layouts */
   CEL_JOB_CALL, /* run a work over a chunk */
   CEL_JOB_PUT,  /* put something on the lane's stream */
-  CEL_JOB_INIT  /* initial contents of a box, into host memory */
+  CEL_JOB_INIT, /* initial contents of a box, into host memory */
+  CEL_JOB_FOLD  /* several calls, in one pass over memory: fold.h */
 } cel_job_kind;
+
+/* How a device would carry a fold out as one job. */
+typedef enum cel_fold_manner {
+  CEL_FOLD_PLAIN,    /* it would not: submit a CALL for each step */
+  CEL_FOLD_IN_PLACE, /* each array stays where it is */
+  CEL_FOLD_TO_SPARE  /* each live array is left in its spare memory, all of its
+                        layout; what was in its place before is lost */
+} cel_fold_manner;
 
 /* Dense row-major memory that holds the points of `box`. */
 typedef struct cel_layout {
@@ -69,6 +78,7 @@ typedef struct cel_job {
    * cel_chained. */
   cel_status (*put)(void *context, void *stream);
   void *context;
+  const struct cel_fold_job *fold; /* FOLD */
   /* Last, as hush changes them while the job is under way: who copies a job
    * then leaves them out. */
   bool quiet;         /* who waits for it is behind it there; see exec/host.h */
@@ -132,6 +142,10 @@ struct cel_backend {
    * memory has a capacity. */
   void (*decommit)(cel_backend *b, int32_t memory, void *p, uint64_t begin,
                    uint64_t end);
+  /* How it would carry a fold out, as a job in a kernel lane. Looks at works,
+   * chunks and reaches, not at memory. Null: no fold is a job of its. */
+  cel_fold_manner (*folds)(cel_backend *b, int32_t device,
+                           const struct cel_fold_job *fold);
   /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes, then
    * collective_lanes, then waiting_lanes. A copy between host memories may use
    * any device's copy lane. */

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "device/backend.h"
+#include "device/bands.h"
 #include "device/host_memory.h"
 
 enum {
@@ -209,25 +210,39 @@ static void check_afters(const simulated *s, const lane *own,
   }
 }
 
+/* Views lie in the device's memory. Addresses that reserve did not give out are
+ * the caller's own business. */
+static void check_views(const simulated *s, int32_t device,
+                        const cel_call *call) {
+  for (int32_t i = 0; i < call->views; ++i) {
+    const void *base = call->view[i].base;
+    const span *at = base == NULL ? NULL : span_of(s, base);
+    if (at != NULL && at->memory != s->face.device_memory[device])
+      cel_bug("a kernel on device %d is given memory %d", device, at->memory);
+  }
+}
+
+static cel_fold_manner folds(cel_backend *b, int32_t device,
+                             const cel_fold_job *fold) {
+  (void)b, (void)device;
+  return cel__bands_suit(fold) ? CEL_FOLD_IN_PLACE : CEL_FOLD_PLAIN;
+}
+
 static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   simulated *s = (simulated *)b;
   cel_assert(device >= 0 && device < b->devices && l >= 0 && l < LANES);
   const bool waits = job->kind == CEL_JOB_CALL && job->work->waits &&
                      s->face.waiting_lanes > 0;
   cel_assert(waits == (l >= LANES - WAITING_LANES));
-  cel_assert(waits || (job->kind == CEL_JOB_CALL) == (l < KERNEL_LANES) ||
+  const bool kernel = job->kind == CEL_JOB_CALL || job->kind == CEL_JOB_FOLD;
+  cel_assert(waits || kernel == (l < KERNEL_LANES) ||
              job->kind == CEL_JOB_INIT);
   if (waits && job->afters > 0)
     cel_bug("job %llu waits for its device, and is to begin after others",
             (unsigned long long)job->ticket);
-  /* Views lie in the device's memory. Addresses that reserve did not give out
-   * are the caller's own business. */
-  for (int32_t i = 0; job->kind == CEL_JOB_CALL && i < job->call.views; ++i) {
-    const void *base = job->call.view[i].base;
-    const span *at = base == NULL ? NULL : span_of(s, base);
-    if (at != NULL && at->memory != b->device_memory[device])
-      cel_bug("a kernel on device %d is given memory %d", device, at->memory);
-  }
+  if (job->kind == CEL_JOB_CALL) check_views(s, device, &job->call);
+  for (int32_t i = 0; job->kind == CEL_JOB_FOLD && i < job->fold->steps; ++i)
+    check_views(s, device, &job->fold->step[i].call);
   if (job->kind == CEL_JOB_COPY) {
     check_committed(s, job, &job->from);
     check_committed(s, job, &job->to);
@@ -258,10 +273,26 @@ static bool is_lost(const simulated *s, const cel_job *job) {
   return false;
 }
 
+/* A fold in some number of runs, one after another, with their seams. */
+static cel_status run_fold(simulated *s, const cel_job *job) {
+  cel__bands bands;
+  cel__bands_plan(job, cel_random_int(&s->random, 1, 8), &bands);
+  bands.band = cel_random_int(&s->random, 1, bands.band);
+  for (int32_t i = 0; i < bands.runs; ++i) {
+    CEL_TRY(cel__bands_run(&bands, i));
+    if (i > 0) CEL_TRY(cel__bands_seam(&bands, i));
+  }
+  return CEL_E_OK;
+}
+
+static cel_status carry_out(simulated *s, const cel_job *job) {
+  return job->kind == CEL_JOB_FOLD ? run_fold(s, job) : cel_job_run(job);
+}
+
 static void run_head(simulated *s, lane *l) {
   cel_job *job = l->queued.at[0];
   bool lost = is_lost(s, job);
-  cel_status status = l->ended != 0 || lost ? CEL_E_OK : cel_job_run(job);
+  cel_status status = l->ended != 0 || lost ? CEL_E_OK : carry_out(s, job);
   if (status == CEL_E_AGAIN) return; /* what is put waits for others */
   memmove(l->queued.at, l->queued.at + 1, --l->queued.n * sizeof *l->queued.at);
   l->left++;
@@ -349,6 +380,7 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .decommit = decommit,
       .reserve = reserve,
       .release = release,
+      .folds = folds,
       .submit = submit,
       .poll = poll,
       .destroy = destroy,

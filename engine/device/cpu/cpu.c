@@ -3,6 +3,7 @@
 
 #include "base/confined.h"
 #include "device/backend.h"
+#include "device/bands.h"
 #include "device/clock.h"
 #include "device/cpu/crew.h"
 #include "device/cpu/usual.h"
@@ -75,6 +76,18 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
   entry->expected_ns = cel__usual_ns(&c->usual, job);
   cel_crew_submit(l < KERNEL_LANES ? c->kernels : c->copies, &c->lane[index],
                   entry);
+}
+
+/* In place, if each thread has something to do. */
+static cel_fold_manner folds(cel_backend *b, int32_t device,
+                             const cel_fold_job *fold) {
+  const cel_job job = {.kind = CEL_JOB_FOLD, .fold = fold};
+  const int64_t threads = ((cpu *)b)->kernels->threads;
+  cel__bands bands;
+  (void)device;
+  if (!cel__bands_suit(fold)) return CEL_FOLD_PLAIN;
+  cel__bands_plan(&job, threads * CEL_TUNE_BAND_RUNS, &bands);
+  return bands.runs >= threads ? CEL_FOLD_IN_PLACE : CEL_FOLD_PLAIN;
 }
 
 static void hush(cel_backend *b, int32_t device, int32_t l, cel_job *job,
@@ -152,6 +165,7 @@ static cpu *make(const cel_backend_config *config) {
       .reserve = reserve,
       .release = release,
       .submit = submit,
+      .folds = folds,
       .hush = hush,
       .poll = poll,
       .check = check,

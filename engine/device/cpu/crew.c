@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/confined.h"
+#include "device/bands.h"
 #include "device/clock.h"
+#include "device/cpu/folded.h"
 #include "device/cpu/partial.h"
 #include "device/thread.h"
 #include "tuning.h"
@@ -221,15 +223,23 @@ _Static_assert(offsetof(cel_job, quiet) < offsetof(cel_job, holds_horizon) &&
                        _Alignof(cel_job),
                "what hush changes is a job's last");
 
-/* Runs block i and up to n - 1 behind it; returns how many. */
-static int64_t run_blocks(cel_share *share, int64_t i, int64_t n) {
+/* Block i and up to n - 1 behind it, as parts of the job; how many. */
+static cel_status run_parts(cel_share *share, int64_t i, int64_t n,
+                            int64_t *run) {
   cel_job part;
   memcpy(&part, share->entry->job, offsetof(cel_job, quiet));
   part.quiet = part.holds_horizon = false;
   cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
-  int64_t run = join_blocks(share, i, share->partial != NULL ? 1 : n, box);
-  if ((share->partial != NULL ? cel__partial_run(&part, share->partial, i)
-                              : cel_job_run(&part)) == CEL_E_OK)
+  *run = join_blocks(share, i, share->partial != NULL ? 1 : n, box);
+  return share->partial != NULL ? cel__partial_run(&part, share->partial, i)
+                                : cel_job_run(&part);
+}
+
+/* Runs block i and up to n - 1 behind it; returns how many. */
+static int64_t run_blocks(cel_share *share, int64_t i, int64_t n) {
+  int64_t run = 1;
+  if ((share->folded != NULL ? cel__folded_run(share->folded, i)
+                             : run_parts(share, i, n, &run)) == CEL_E_OK)
     return run;
   cel_error *error = cel_finished_error(), *none = NULL;
   if (!atomic_compare_exchange_strong(&share->error, &none, error))
@@ -275,6 +285,7 @@ static bool leave(cel_crew *crew, cel_share *share) {
     combine(share);
     pthread_mutex_lock(&crew->lock);
   }
+  cel_free(share->folded);
   share->entry->error = atomic_load(&share->error);
   complete(crew, lane_of(share));
   return false;
@@ -403,13 +414,11 @@ static const cel_work *reducing(const cel_job *job) {
   return reduces ? job->work : NULL;
 }
 
-/* Cuts the head; false when it is one block. Each item may be heavy, and the
- * bits do not depend on the cut, except where a call reduces. */
-static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
-  cel_share *share = &lane->share;
-  const cel_job *job = lane->head->job;
+/* Cuts the head's box; false when it is one block. Each item may be heavy, and
+ * the bits do not depend on the cut, except where a call reduces. */
+static bool cut_box(cel_crew *crew, cel_share *share, const cel_box *box) {
+  const cel_job *job = share->entry->job;
   const cel_work *work = reducing(job);
-  share->entry = lane->head;
   share->box = *box;
   bool grouped = job->kind == CEL_JOB_CALL;
   for (int d = 0; d < CEL_DIMS; ++d)
@@ -419,8 +428,22 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
   int64_t least = grouped && work == NULL ? 1 : CEL_TUNE_CREW_ITEMS;
   share->blocks = cel__crew_cut(box, share->group, want, least, share->cuts);
   if (work != NULL && share->blocks <= 1) return false;
-  share->partial =
-      work != NULL ? cel__partial_create(job, share->blocks) : NULL;
+  if (work != NULL) share->partial = cel__partial_create(job, share->blocks);
+  return true;
+}
+
+/* False when the head is to be run whole. */
+static bool cut(cel_crew *crew, cel_lane *lane) {
+  cel_share *share = &lane->share;
+  const cel_job *job = lane->head->job;
+  const cel_box *box = cuttable(job);
+  share->entry = lane->head;
+  share->partial = NULL;
+  share->folded = NULL;
+  if (job->kind == CEL_JOB_FOLD)
+    share->folded = cel__folded_create(job, crew->threads, &share->blocks);
+  else if (box == NULL || cel_box_is_empty(box) || !cut_box(crew, share, box))
+    return false;
   share->ranges = crew->threads;
   atomic_store(&share->error, NULL);
   share->inside = 1;
@@ -430,9 +453,11 @@ static bool cut(cel_crew *crew, cel_lane *lane, const cel_box *box) {
 
 /* Takes the head's time, where it is learnt from. */
 static void run_whole(cel_entry *entry) {
-  int64_t begin = entry->job->kind == CEL_JOB_CALL ? cel_now_ns() : 0;
-  entry->error =
-      cel_job_run(entry->job) == CEL_E_OK ? NULL : cel_finished_error();
+  const cel_job *job = entry->job;
+  bool fold = job->kind == CEL_JOB_FOLD;
+  int64_t begin = fold || job->kind == CEL_JOB_CALL ? cel_now_ns() : 0;
+  cel_status status = fold ? cel__bands_carry_out(job) : cel_job_run(job);
+  entry->error = status == CEL_E_OK ? NULL : cel_finished_error();
   if (begin != 0) entry->took_ns = 1 + cel_now_ns() - begin;
 }
 
@@ -440,7 +465,6 @@ static void run_whole(cel_entry *entry) {
 static bool run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
   cel_entry *entry = lane->head;
   cel_share *share = &lane->share;
-  const cel_box *box = cuttable(entry->job);
   if (lane->failed) { /* what follows may need what has failed */
     pthread_mutex_lock(&crew->lock);
     complete(crew, lane);
@@ -449,7 +473,7 @@ static bool run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
   if (crew->timed) entry->job->begin = cel_now_ns();
   bool alone =
       (crew->threads == 1 || is_light(entry)) && reducing(entry->job) == NULL;
-  if (alone || box == NULL || cel_box_is_empty(box) || !cut(crew, lane, box)) {
+  if (alone || !cut(crew, lane)) {
     run_whole(entry);
     pthread_mutex_lock(&crew->lock);
     complete(crew, lane);

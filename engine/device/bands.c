@@ -1,0 +1,192 @@
+#include "device/bands.h"
+
+#include "tuning.h"
+
+bool cel__bands_suit(const cel_fold_job *fold) {
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_fold_step *step = &fold->step[s];
+    const cel_work *work = step->work;
+    if (work->reducers > 0 || work->combines || work->work_group[0] > 0 ||
+        work->marks || work->waits || work->lua || step->call.sample != NULL)
+      return false;
+  }
+  return fold->steps <= CEL_FOLD_STEPS && fold->arrays <= CEL_FOLD_ARRAYS;
+}
+
+/* ---- planning ------------------------------------------------------------ */
+
+static int64_t most(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+/* How far the steps so far come in each array, on one side. */
+typedef struct fronts {
+  int64_t written, read; /* -1: nobody did */
+} fronts;
+
+/* How far a step has to stay behind those before it, on the side above or
+ * below. */
+static int64_t behind(const cel_fold_step *step, int32_t dim, bool up,
+                      const fronts *front) {
+  int64_t lag = 0;
+  for (int32_t k = 0; k < step->call.views; ++k) {
+    const cel_fold_use *use = &step->use[k];
+    if (use->array < 0) continue;
+    const fronts *f = &front[use->array];
+    int64_t reach = up ? use->above[dim] : use->below[dim];
+    if (f->written >= 0) lag = most(lag, f->written + reach);
+    if (use->writes && f->read >= 0) lag = most(lag, f->read);
+  }
+  return lag;
+}
+
+/* Later steps that write what this one reads stay behind by what it reaches on
+ * the other side. */
+static void advance(const cel_fold_step *step, int32_t dim, bool up,
+                    int64_t lag, fronts *front) {
+  for (int32_t k = 0; k < step->call.views; ++k) {
+    const cel_fold_use *use = &step->use[k];
+    if (use->array < 0) continue;
+    fronts *f = &front[use->array];
+    int64_t reach = up ? use->below[dim] : use->above[dim];
+    if (use->writes) f->written = most(f->written, lag);
+    f->read = most(f->read, lag + reach);
+  }
+}
+
+/* Fills in lag, or lead; returns the longest. */
+static int64_t skew(const cel_fold_job *fold, int32_t dim, bool up,
+                    int64_t *lag) {
+  fronts front[CEL_FOLD_ARRAYS];
+  int64_t longest = 0;
+  for (int32_t a = 0; a < fold->arrays; ++a) front[a] = (fronts){-1, -1};
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    lag[s] = behind(&fold->step[s], dim, up, front);
+    advance(&fold->step[s], dim, up, lag[s], front);
+    longest = most(longest, lag[s]);
+  }
+  return longest;
+}
+
+static int64_t longest_reach(const cel_fold_job *fold, int32_t dim) {
+  int64_t reach = 0;
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k) {
+      const cel_fold_use *use = &fold->step[s].use[k];
+      if (use->array >= 0)
+        reach = most(reach, most(use->below[dim], use->above[dim]));
+    }
+  return reach;
+}
+
+/* Around all chunks. */
+static cel_box hull_of(const cel_fold_job *fold) {
+  cel_box hull = {{0, 0, 0}, {0, 0, 0}};
+  for (int32_t s = 0; s < fold->steps; ++s)
+    hull = cel_box_hull(&hull, &fold->step[s].call.chunk);
+  return hull;
+}
+
+static int64_t threads_of(int64_t runs) {
+  return (runs + CEL_TUNE_BAND_RUNS - 1) / CEL_TUNE_BAND_RUNS;
+}
+
+/* Long runs for all threads, or else as many as there may be. */
+static int64_t runs_of(int64_t extent, int64_t apart, int64_t runs) {
+  int64_t many = extent / (apart * CEL_TUNE_BAND_SEAMS);
+  int64_t threads = threads_of(runs);
+  if (many < threads)
+    many = extent / apart < threads ? extent / apart : threads;
+  return many < 1 ? 1 : many < runs ? many : runs;
+}
+
+static void plan_along(const cel_box *hull, int32_t dim, int64_t runs,
+                       cel__bands *out) {
+  const cel_fold_job *fold = out->job->fold;
+  int64_t extent = hull->max[dim] - hull->min[dim];
+  out->dim = dim;
+  out->begin = hull->min[dim];
+  out->end = hull->max[dim];
+  out->most_lag = skew(fold, dim, true, out->lag);
+  out->apart = out->most_lag + skew(fold, dim, false, out->lead) +
+               longest_reach(fold, dim);
+  if (out->apart < 1) out->apart = 1;
+  out->runs = (int32_t)runs_of(extent, out->apart, runs);
+  int64_t across = extent > 0 ? cel_box_volume(hull) / extent : 1;
+  out->band = most(1, CEL_TUNE_BAND_ITEMS / most(1, across));
+}
+
+/* Along the slowest dimension that gives each thread a run; else the one that
+ * gives most. */
+void cel__bands_plan(const cel_job *job, int64_t runs, cel__bands *out) {
+  cel_assert(job->kind == CEL_JOB_FOLD && cel__bands_suit(job->fold));
+  cel_box hull = hull_of(job->fold);
+  int64_t threads = threads_of(runs);
+  out->runs = 0;
+  for (int32_t dim = 0; dim < CEL_DIMS && out->runs < threads; ++dim) {
+    cel__bands along = {.job = job};
+    bool flat = hull.max[dim] - hull.min[dim] <= 1;
+    if (flat && (dim < CEL_DIMS - 1 || out->runs > 0)) continue;
+    plan_along(&hull, dim, runs, &along);
+    if (along.runs > out->runs) *out = along;
+  }
+}
+
+/* ---- carrying out -------------------------------------------------------- */
+
+/* Step s of the items [begin, end) along the dimension. */
+static cel_status compute(const cel__bands *bands, cel_job *part, int32_t s,
+                          int64_t begin, int64_t end) {
+  const cel_fold_step *step = &bands->job->fold->step[s];
+  const cel_box *chunk = &step->call.chunk;
+  if (begin < chunk->min[bands->dim]) begin = chunk->min[bands->dim];
+  if (end > chunk->max[bands->dim]) end = chunk->max[bands->dim];
+  if (begin >= end || cel_box_is_empty(chunk)) return CEL_E_OK;
+  part->work = step->work;
+  part->name = step->name;
+  part->location = step->location;
+  part->call = step->call;
+  part->call.chunk.min[bands->dim] = begin;
+  part->call.chunk.max[bands->dim] = end;
+  return cel_job_run(part);
+}
+
+static cel_job part_of(const cel__bands *bands) {
+  return (cel_job){.ticket = bands->job->ticket, .kind = CEL_JOB_CALL};
+}
+
+/* Where run i begins. */
+static int64_t run_at(const cel__bands *bands, int64_t i) {
+  int64_t n = bands->end - bands->begin;
+  return bands->begin + n / bands->runs * i + n % bands->runs * i / bands->runs;
+}
+
+cel_status cel__bands_run(const cel__bands *bands, int64_t i) {
+  const int32_t steps = bands->job->fold->steps;
+  const int64_t from = run_at(bands, i), to = run_at(bands, i + 1);
+  const bool first = i == 0, last = i == bands->runs - 1;
+  cel_job part = part_of(bands);
+  for (int64_t r = from; r < to + bands->most_lag; r += bands->band)
+    for (int32_t s = 0; s < steps; ++s) {
+      int64_t begin = r - bands->lag[s], end = begin + bands->band;
+      int64_t low = first ? bands->begin : from + bands->lead[s];
+      int64_t high = last ? bands->end : to - bands->lag[s];
+      CEL_TRY(compute(bands, &part, s, begin < low ? low : begin,
+                      end > high ? high : end));
+    }
+  return CEL_E_OK;
+}
+
+cel_status cel__bands_seam(const cel__bands *bands, int64_t i) {
+  const int64_t at = run_at(bands, i);
+  cel_job part = part_of(bands);
+  for (int32_t s = 0; s < bands->job->fold->steps; ++s)
+    CEL_TRY(compute(bands, &part, s, at - bands->lag[s], at + bands->lead[s]));
+  return CEL_E_OK;
+}
+
+cel_status cel__bands_carry_out(const cel_job *job) {
+  cel__bands bands;
+  cel__bands_plan(job, 1, &bands);
+  return cel__bands_run(&bands, 0);
+}

@@ -1,0 +1,68 @@
+/* fold.h -- several launches, each of which needs the ones before it, as one
+ * job that passes over memory once.
+ *
+ * The steps of a fold are ordinary launches: a work, its chunk and its views,
+ * just as a job CALL has them. Carried out one after another they give what the
+ * fold gives, to the bit. What is told beside them is which views are one
+ * array, and how far around its item a step reads. From that alone follows in
+ * which order parts of steps may run: see bands.h.
+ *
+ * A step writes an array at its items' own coordinates and nowhere else; what
+ * it reads of arrays that a step of the fold writes lies within a fixed
+ * distance of its item. So items of two steps meet only where they are near,
+ * and a step may begin behind the front of the step before it.
+ *
+ * Whether a device takes a fold as one job is its own affair (cel_backend's
+ * `folds`) and changes no bit: else the submitter makes a job CALL of each
+ * step.
+ */
+#ifndef CEL_DEVICE_FOLD_H
+#define CEL_DEVICE_FOLD_H
+
+#include "device/backend.h"
+
+enum { CEL_FOLD_STEPS = 64, CEL_FOLD_ARRAYS = 64 }; /* at most */
+
+/* What one view of a step is. */
+typedef struct cel_fold_use {
+  int32_t array; /* of the fold's; -1: something that no step writes, which may
+                    be read anywhere */
+  bool writes;   /* at the item's own coordinates; may read there, too */
+  bool keeps;    /* items that the kernel does not write stay as they were; not
+                    so of a discard_write */
+  /* Of a read: how far below and above its item, in each dimension. */
+  int32_t below[CEL_DIMS], above[CEL_DIMS];
+} cel_fold_use;
+
+typedef struct cel_fold_step {
+  const cel_work *work;
+  cel_call call;           /* the chunk may be empty, and differ from others' */
+  const cel_fold_use *use; /* one for each of the call's views */
+  const char *name;        /* as a job's */
+  cel_location location;   /* likewise */
+} cel_fold_step;
+
+/* What one or several steps touch, and at least one writes. */
+typedef struct cel_fold_array {
+  int32_t dims;
+  uint32_t element_size;
+  cel_layout memory; /* of the views that are of it */
+  /* As much memory, with the same layout, where what the fold makes is to lie
+   * when it is done: CEL_FOLD_TO_SPARE. Else null. */
+  void *spare;
+  bool live; /* false: nobody reads what the fold leaves in it */
+} cel_fold_array;
+
+/* The submitter owns it and all that it names until its job's ticket comes
+ * back. */
+typedef struct cel_fold_job {
+  int32_t steps;
+  const cel_fold_step *step;
+  int32_t arrays;
+  const cel_fold_array *array;
+  /* Of GPUs: the entry that computes all steps, see cel_module_fuse. Else null.
+   */
+  const struct cel_fused *fused;
+} cel_fold_job;
+
+#endif

@@ -1,0 +1,286 @@
+/* bands_check bands|jobs COUNT SEED [lag|lead|apart|reach|order]
+ *
+ * Random folds against their steps one after another, to the bit: each element
+ * becomes a hash of all that its item may read, what it held among it, and some
+ * items write nothing. `bands`: runs and seams by themselves, in any order.
+ * `jobs`: by the processor's threads. The last word plants a fault, which is to
+ * be found: then it exits with 3 and says after how many folds. Run by
+ * bands_spec.lua.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "device/bands.h"
+#include "tuning.h"
+
+enum { STEPS = 20, ARRAYS = 5, USES = 5, ROOM = 9000 };
+
+typedef struct made_work {
+  cel_work face; /* first */
+  int32_t dims, uses;
+  cel_fold_use use[USES];
+  uint64_t salt;
+  cel_box extent; /* of the range: footprints are clamped to it */
+} made_work;
+
+typedef struct made_fold {
+  int32_t dims, uses, arrays;
+  cel_fold_job face;
+  cel_fold_step step[STEPS];
+  made_work work[STEPS];
+  cel_view view[STEPS][USES];
+  cel_fold_array array[ARRAYS];
+  uint64_t memory[ARRAYS + 1][ROOM]; /* the last one: no step writes it */
+} made_fold;
+
+static cel_random chosen;
+static const char *fault = "";
+static made_fold fold;
+static uint64_t before[ARRAYS + 1][ROOM], want[ARRAYS + 1][ROOM];
+
+static int64_t pick(int64_t lo, int64_t hi) {
+  return cel_random_int(&chosen, lo, hi);
+}
+
+static bool is(const char *name) {
+  return strcmp(fault, name) == 0;
+}
+
+/* ---- what a step computes ------------------------------------------------ */
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+  cel_random r = {a ^ (b * 0x9e3779b97f4a7c15u)};
+  return cel_random_next(&r);
+}
+
+static uint64_t *element(const cel_view *view, const int64_t at[3]) {
+  const cel_box *l = &view->layout;
+  int64_t n1 = l->max[1] - l->min[1], n2 = l->max[2] - l->min[2];
+  return (uint64_t *)view->base +
+         ((at[0] - l->min[0]) * n1 + at[1] - l->min[1]) * n2 + at[2] -
+         l->min[2];
+}
+
+static uint64_t footprint(const made_work *w, const cel_fold_use *use,
+                          const cel_view *view, const int64_t at[3]) {
+  cel_box box;
+  uint64_t h = 0;
+  int64_t p[3];
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    box.min[d] = at[d] - use->below[d];
+    box.max[d] = at[d] + use->above[d] + 1;
+    if (box.min[d] < w->extent.min[d]) box.min[d] = w->extent.min[d];
+    if (box.max[d] > w->extent.max[d]) box.max[d] = w->extent.max[d];
+  }
+  for (p[0] = box.min[0]; p[0] < box.max[0]; ++p[0])
+    for (p[1] = box.min[1]; p[1] < box.max[1]; ++p[1])
+      for (p[2] = box.min[2]; p[2] < box.max[2]; ++p[2])
+        h = mix(h, *element(view, p));
+  return h;
+}
+
+static void compute(const made_work *w, const cel_call *call,
+                    const int64_t at[3]) {
+  uint64_t h = w->salt;
+  for (int d = 0; d < CEL_DIMS; ++d) h = mix(h, (uint64_t)at[d]);
+  for (int32_t k = 0; k < w->uses; ++k)
+    h = mix(h, footprint(w, &w->use[k], &call->view[k], at));
+  for (int32_t k = 0; k < w->uses; ++k)
+    if (w->use[k].writes && h % 5 != 0)
+      *element(&call->view[k], at) = mix(h, (uint64_t)k);
+}
+
+static cel_status run(const cel_work *work, const cel_call *call) {
+  int64_t at[3];
+  const cel_box *c = &call->chunk;
+  for (at[0] = c->min[0]; at[0] < c->max[0]; ++at[0])
+    for (at[1] = c->min[1]; at[1] < c->max[1]; ++at[1])
+      for (at[2] = c->min[2]; at[2] < c->max[2]; ++at[2])
+        compute((const made_work *)work, call, at);
+  return CEL_E_OK;
+}
+
+/* ---- random folds -------------------------------------------------------- */
+
+static void make_use(made_work *w, int32_t array, bool writes) {
+  for (int32_t k = 0; k < w->uses; ++k)
+    if (w->use[k].array == array && (writes || w->use[k].writes)) return;
+  cel_fold_use *use = &w->use[w->uses++];
+  *use = (cel_fold_use){.array = array, .writes = writes, .keeps = true};
+  for (int d = 0; d < w->dims && !writes; ++d) {
+    int64_t most = pick(0, 3);
+    use->below[d] = (int32_t)pick(0, most);
+    use->above[d] = (int32_t)pick(0, most);
+  }
+}
+
+/* Of the range, or of what is left of it on the last step's box. */
+static cel_box make_chunk(const cel_box *range, int32_t dims) {
+  cel_box box = *range;
+  for (int d = 0; d < dims && cel_random_chance(&chosen, 40); ++d) {
+    int64_t n = box.max[d] - box.min[d];
+    box.min[d] += pick(0, n < 6 ? n : 6);
+    box.max[d] -= pick(0, n < 6 ? n : 6);
+  }
+  if (cel_random_chance(&chosen, 3)) box.max[0] = box.min[0];
+  return box;
+}
+
+/* Writes one or two arrays, or the other one in turn. */
+static void make_step(int32_t s, const cel_box *range) {
+  made_work *w = &fold.work[s];
+  cel_fold_step *step = &fold.step[s];
+  *w = (made_work){.face = {.references = 1, .fn = run},
+                   .dims = fold.dims,
+                   .salt = cel_random_next(&chosen),
+                   .extent = *range};
+  bool turns = cel_random_chance(&chosen, 70);
+  make_use(w, turns ? s % fold.arrays : (int32_t)pick(0, fold.arrays - 1),
+           true);
+  if (cel_random_chance(&chosen, 30))
+    make_use(w, (int32_t)pick(0, fold.arrays - 1), true);
+  if (turns) make_use(w, (s + 1) % fold.arrays, false);
+  for (int64_t n = pick(0, 2); n > 0 && w->uses < USES; --n)
+    make_use(w, (int32_t)pick(-1, fold.arrays - 1), false);
+  *step = (cel_fold_step){.work = &w->face, .use = w->use, .name = "step"};
+  step->call.chunk = make_chunk(range, fold.dims);
+  step->call.range = *range;
+  step->call.ranks = 1;
+  step->call.views = w->uses;
+  step->call.view = fold.view[s];
+}
+
+static void make_fold(void) {
+  static const int64_t most[] = {0, 400, 40, 14};
+  cel_box range = {{0, 0, 0}, {1, 1, 1}}, layout = range;
+  fold.dims = (int32_t)pick(1, 3);
+  fold.arrays = (int32_t)pick(1, ARRAYS);
+  for (int d = 0; d < fold.dims; ++d) {
+    range.min[d] = pick(0, 5);
+    range.max[d] = range.min[d] + pick(1, most[fold.dims]);
+    layout.min[d] = range.min[d] - pick(0, 2);
+    layout.max[d] = range.max[d] + pick(0, 2);
+  }
+  if (cel_box_volume(&layout) > ROOM) cel_bug("too many elements");
+  fold.face = (cel_fold_job){.steps = (int32_t)pick(1, STEPS),
+                             .step = fold.step,
+                             .arrays = fold.arrays,
+                             .array = fold.array};
+  for (int32_t a = 0; a < fold.arrays; ++a)
+    fold.array[a] = (cel_fold_array){.dims = fold.dims,
+                                     .element_size = sizeof(uint64_t),
+                                     .memory = {fold.memory[a], layout},
+                                     .live = true};
+  for (int32_t s = 0; s < fold.face.steps; ++s) {
+    make_step(s, &range);
+    for (int32_t k = 0; k < fold.work[s].uses; ++k) {
+      int32_t a = fold.work[s].use[k].array;
+      fold.view[s][k] = (cel_view){.base = fold.memory[a < 0 ? ARRAYS : a],
+                                   .layout = layout,
+                                   .box = range};
+    }
+  }
+  for (int32_t a = 0; a <= ARRAYS; ++a)
+    for (int64_t i = 0; i < cel_box_volume(&layout); ++i)
+      fold.memory[a][i] = cel_random_next(&chosen);
+}
+
+/* What the engine is told of reaches is less than what steps do. */
+static void plant_reach(cel_fold_use told[STEPS][USES]) {
+  for (int32_t s = 0; s < fold.face.steps; ++s) {
+    memcpy(told[s], fold.work[s].use, sizeof told[s]);
+    for (int32_t k = 0; k < fold.work[s].uses && is("reach"); ++k)
+      for (int d = 0; d < CEL_DIMS; ++d)
+        if (told[s][k].above[d] > 0) told[s][k].above[d]--;
+    fold.step[s].use = told[s];
+  }
+}
+
+/* ---- carrying out -------------------------------------------------------- */
+
+static void plant(cel__bands *bands) {
+  for (int32_t s = 1; s < fold.face.steps; ++s) {
+    if (is("lag") && bands->lag[s] > 0) bands->lag[s]--;
+    if (is("lead") && bands->lead[s] > 0) bands->lead[s]--;
+  }
+  /* More runs than the seams leave room for. */
+  if (is("apart")) bands->runs = (int32_t)(bands->end - bands->begin);
+}
+
+static void must(cel_status status) {
+  if (status != CEL_E_OK) cel_bug("%s", cel_error_last()->text);
+}
+
+/* Runs and seams in any order in which a seam comes after its runs. */
+static void by_bands(const cel_job *job) {
+  cel__bands bands;
+  bool ran[ROOM] = {false}, joined[ROOM] = {false};
+  cel__bands_plan(job, pick(1, 8) * CEL_TUNE_BAND_RUNS, &bands);
+  plant(&bands);
+  bands.band = pick(1, 9);
+  int64_t runs = bands.runs, left = 2 * runs - 1;
+  if (runs < 1) return; /* of a fault, in an empty fold */
+  while (left > 0) {
+    int64_t i = pick(0, runs - 1);
+    bool may = i > 0 && (is("order") || (ran[i] && ran[i - 1]));
+    if (may && !joined[i] && cel_random_chance(&chosen, 50)) {
+      must(cel__bands_seam(&bands, i));
+      joined[i] = true;
+      --left;
+    } else if (!ran[i]) {
+      must(cel__bands_run(&bands, i));
+      ran[i] = true;
+      --left;
+    }
+  }
+}
+
+static cel_backend *backend;
+
+static void by_threads(cel_job *job) {
+  cel_done done;
+  if (backend == NULL || cel_random_chance(&chosen, 2)) {
+    if (backend != NULL) backend->destroy(backend);
+    const cel_backend_config config = {.devices = 1,
+                                       .cores = (int32_t)pick(1, 5)};
+    must(cel_backend_cpu(&config, &backend));
+  }
+  job->ticket++;
+  backend->submit(backend, 0, 0, job);
+  while (backend->poll(backend, &done, 1) == 0) sched_yield();
+  if (done.error != NULL) cel_bug("%s", done.error->text);
+}
+
+static void one_after_another(void) {
+  for (int32_t s = 0; s < fold.face.steps; ++s)
+    must(run(fold.step[s].work, &fold.step[s].call));
+}
+
+int main(int argc, char **argv) {
+  static cel_fold_use told[STEPS][USES];
+  if (argc < 4) return 2;
+  bool bands = strcmp(argv[1], "bands") == 0;
+  long count = atol(argv[2]);
+  chosen.state = strtoull(argv[3], NULL, 10);
+  if (argc > 4) fault = argv[4];
+  for (long i = 0; i < count; ++i) {
+    make_fold();
+    memcpy(before, fold.memory, sizeof before);
+    one_after_another();
+    memcpy(want, fold.memory, sizeof want);
+    memcpy(fold.memory, before, sizeof before);
+    plant_reach(told);
+    cel_job job = {.kind = CEL_JOB_FOLD, .fold = &fold.face};
+    bands ? by_bands(&job) : by_threads(&job);
+    if (memcmp(want, fold.memory, sizeof want) == 0) continue;
+    printf("fold %ld differs: %d steps of %d dimensions, %d arrays\n", i + 1,
+           fold.face.steps, fold.dims, fold.arrays);
+    return 3;
+  }
+  if (backend != NULL) backend->destroy(backend);
+  printf("%ld folds\n", count);
+  return 0;
+}
