@@ -244,6 +244,8 @@ template <class T, int D> struct accessor {
   alignas(8) stride stride1;
 #ifdef CELER_CHECK
   checked check;
+#elif defined(CELER_FOLD)
+  T *own; // the only element that an item touches, for itself; or null
 #endif
 
   template <class... I> CELER_FN T &operator()(I... i) const {
@@ -261,6 +263,8 @@ private:
 #ifdef CELER_CHECK
     const index where[] = {i..., 0};
     return *check.template guard<T, D>(where, &place(i...));
+#elif defined(CELER_FOLD)
+    return own != nullptr ? *own : place(i...);
 #else
     return place(i...);
 #endif

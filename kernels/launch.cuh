@@ -22,7 +22,7 @@ template <index N> struct alignas(16) arguments {
   unsigned char bytes[N > 0 ? N : 1];
 };
 static_assert(sizeof(launch) == 64, "the CUDA backend says the same");
-#ifndef CELER_CHECK
+#if !defined(CELER_CHECK) && !defined(CELER_FOLD)
 static_assert(sizeof(accessor<int, 3>) == 24, "the CUDA backend says the same");
 #endif
 
@@ -32,19 +32,64 @@ template <class P, class S, int K> struct bind {
   static __device__ __forceinline__ P from(const A &a, const index *item,
                                            int item_dims) {
     const unsigned char *from = a.bytes + S::argument_at(K);
-#ifdef CELER_CHECK
+#if defined(CELER_CHECK) || defined(CELER_FOLD)
     if constexpr (traits<P>::views == 1) {
       P p;
       p.origin = *(decltype(p.origin) *)from;
       p.stride0 = *(const stride *)(from + 8);
       p.stride1 = *(const stride *)(from + 16);
+#ifdef CELER_FOLD
+      p.own = nullptr;
+      return p;
+#else
       p.check.look(a.bytes + S::boxes_at(), S::view_of(K), item, item_dims);
       return marked(p, item, item_dims);
+#endif
     }
 #endif
     return *(const P *)from;
   }
 };
+
+// Calls work(item) for the items of a thread.
+template <int D, class Work>
+static __device__ __forceinline__ void each_item(const launch &w,
+                                                 const Work &work) {
+  const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned y0 = blockIdx.y * blockDim.y + threadIdx.y;
+  // Along dimension 0.
+  const unsigned n = D == 2 ? blockDim.y : D == 3 ? blockDim.z : blockDim.x;
+  const unsigned block = D == 2 ? blockIdx.y : D == 3 ? blockIdx.z : blockIdx.x;
+  const unsigned thread = D == 2   ? threadIdx.y
+                          : D == 3 ? threadIdx.z
+                                   : threadIdx.x;
+  const bool apart = D == 1 || (D == 2 && blockDim.x < 32);
+  const unsigned each = w.flags + 1, step = apart ? n : 1;
+  const unsigned first = block * n * each + thread * (apart ? 1 : each);
+  const unsigned behind = first + step * each;
+  const unsigned end = behind < w.extent[0] ? behind : w.extent[0];
+  if constexpr (D == 0) {
+    if (x == 0) work(item<0>{{0}, {1}});
+  } else if constexpr (D == 1) {
+#pragma unroll 1
+    for (unsigned i = first; i < end; i += step)
+      work(item<1>{{w.min[0] + i}, {w.range[0]}});
+  } else if constexpr (D == 2) {
+    if (x < w.extent[1])
+#pragma unroll 1
+      for (unsigned y = first; y < end; y += step)
+        work(item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}});
+  } else {
+    const unsigned dy = gridDim.y * blockDim.y;
+    if (x < w.extent[2])
+#pragma unroll 1
+      for (unsigned y = y0; y < w.extent[1]; y += dy)
+#pragma unroll 1
+        for (unsigned z = first; z < end; z += step)
+          work(item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
+                       {w.range[0], w.range[1], w.range[2]}});
+  }
+}
 
 template <auto F, class S = signature<decltype(F)>> struct reducing;
 template <auto F, class S = signature<decltype(F)>> struct entry;
@@ -63,51 +108,12 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   }
 
   static __device__ __forceinline__ void run(const packed &a) {
-    constexpr int D = sig::dims;
-    const launch &w = a.where;
-    const typename sig::all all;
-    const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
-    const unsigned y0 = blockIdx.y * blockDim.y + threadIdx.y;
-    // Along dimension 0.
-    const unsigned n = D == 2 ? blockDim.y : D == 3 ? blockDim.z : blockDim.x;
-    const unsigned block = D == 2   ? blockIdx.y
-                           : D == 3 ? blockIdx.z
-                                    : blockIdx.x;
-    const unsigned thread = D == 2   ? threadIdx.y
-                            : D == 3 ? threadIdx.z
-                                     : threadIdx.x;
-    const bool apart = D == 1 || (D == 2 && blockDim.x < 32);
-    const unsigned each = w.flags + 1, step = apart ? n : 1;
-    const unsigned first = block * n * each + thread * (apart ? 1 : each);
-    const unsigned behind = first + step * each;
-    const unsigned end = behind < w.extent[0] ? behind : w.extent[0];
-    if constexpr (sig::reduces) {
+    if constexpr (sig::reduces)
       reducing<F>::run(a);
-    } else if constexpr (D == 0) {
-      if (x == 0) call(a, item<0>{{0}, {1}}, all);
-    } else if constexpr (D == 1) {
-#pragma unroll 1
-      for (unsigned i = first; i < end; i += step)
-        call(a, item<1>{{w.min[0] + i}, {w.range[0]}}, all);
-    } else if constexpr (D == 2) {
-      if (x < w.extent[1])
-#pragma unroll 1
-        for (unsigned y = first; y < end; y += step)
-          call(a,
-               item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}},
-               all);
-    } else {
-      const unsigned dy = gridDim.y * blockDim.y;
-      if (x < w.extent[2])
-#pragma unroll 1
-        for (unsigned y = y0; y < w.extent[1]; y += dy)
-#pragma unroll 1
-          for (unsigned z = first; z < end; z += step)
-            call(a,
-                 item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
-                         {w.range[0], w.range[1], w.range[2]}},
-                 all);
-    }
+    else
+      each_item<sig::dims>(a.where, [&](const item<sig::dims> &it) {
+        call(a, it, typename sig::all());
+      });
   }
 };
 

@@ -1,0 +1,369 @@
+// fold.cuh -- CUDA: the steps of a fold in one launch. Stands behind the user's
+// text in a build of its own, with CELER_FOLD defined; engine/device/module/
+// module_fuse.c writes it and what follows, CELER_FUSE.
+//
+// Each step calls its kernel's function as it is. What changes is where the
+// accessors of the fold's arrays lead:
+//   chain  each item is carried through all steps by one thread, which keeps
+//          its element of each array in registers: for steps that touch nothing
+//          but their items' own elements;
+//   tile   a block keeps a tile of each array in shared memory, with as much
+//          around it as the steps reach, and computes step after step there. At
+//          each step what is right is less by that step's reach; what is right
+//          in the end goes to memory. Two blocks may both compute an item.
+// What no step writes is read where it is.
+namespace celer {
+
+template <int N> struct unit_of {};
+template <> struct unit_of<1> { using type = unsigned char; };
+template <> struct unit_of<2> { using type = unsigned short; };
+template <> struct unit_of<4> { using type = unsigned; };
+template <> struct unit_of<8> { using type = unsigned long long; };
+template <> struct unit_of<16> { using type = uint4; };
+
+// An array's elements, by their size and alignment.
+template <int Size, int Align> struct element {
+  static constexpr int size = Size;
+  using unit = typename unit_of<Align>::type;
+  static __device__ __forceinline__ void copy(unsigned char *to,
+                                              const unsigned char *from) {
+#pragma unroll
+    for (int i = 0; i < Size / Align; ++i)
+      ((unit *)to)[i] = ((const unit *)from)[i];
+  }
+};
+template <class... E> struct elements {};
+
+// Where an array lies: what element (0, 0, 0) would have for an address, before
+// and after; the box that may be read. cuda_fold.c writes it.
+struct alignas(16) fold_array {
+  const unsigned char *from;
+  unsigned char *to;
+  int stride0, stride1; // in elements
+  int loads, stores;
+  int min[3], max[3], unused[2];
+
+  __device__ __forceinline__ index at(const index (&i)[3]) const {
+    return i[0] * stride0 + i[1] * stride1 + i[2];
+  }
+};
+
+// The launch's parameter begins so; the arrays follow, and then what each step
+// would be launched with. `where` is of the last step. A tile that lies within
+// `inner` need not ask where it ends.
+struct alignas(16) fold_launch {
+  launch where;
+  int inner_min[2], inner_max[2];
+};
+static_assert(sizeof(fold_array) == 64 && sizeof(fold_launch) == 80,
+              "engine/device/cuda/cuda_fold.c says the same");
+
+// Of a block, as much as its tiles take.
+extern __shared__ uint4 fold_room[];
+
+template <class... P> struct listed;
+template <class P> struct listed<P> { P first; };
+template <class P, class... R> struct listed<P, R...> {
+  P first;
+  listed<R...> rest;
+};
+template <int N> struct fold_arrays { fold_array at[N]; };
+
+// An item's coordinates with the fastest in place 2, as arrays have theirs.
+template <int D> struct coordinates;
+template <> struct coordinates<1> {
+  static __device__ __forceinline__ index of(const item<1> &it,
+                                             index (&to)[3]) {
+    to[0] = to[1] = 0;
+    return to[2] = it.at[0];
+  }
+};
+template <> struct coordinates<2> {
+  static __device__ __forceinline__ index of(const item<2> &it,
+                                             index (&to)[3]) {
+    to[0] = it.at[0];
+    to[1] = 0;
+    return to[2] = it.at[1];
+  }
+};
+template <> struct coordinates<3> {
+  static __device__ __forceinline__ index of(const item<3> &it,
+                                             index (&to)[3]) {
+    to[0] = it.at[0];
+    to[1] = it.at[1];
+    return to[2] = it.at[2];
+  }
+};
+
+// How much more than what is right in the end a step has to compute, in each of
+// two dimensions.
+template <int Below0, int Above0, int Below1, int Above1> struct margin {
+  static constexpr int below0 = Below0, above0 = Above0, below1 = Below1,
+                       above1 = Above1;
+};
+
+// A step: a kernel's function, and of each of its views which array it is; -1:
+// none of the fold's.
+template <auto F, class Margin, class S, int... A> struct step_as;
+template <auto F, class Margin, class Item, class... P, int... A>
+struct step_as<F, Margin, signature<void (*)(Item, P...)>, A...> {
+  using sig = signature<void (*)(Item, P...)>;
+  using packed = typename entry<F>::packed;
+  using around = Margin;
+  static constexpr int dims = sig::dims;
+
+  static constexpr int array_of(int view) {
+    const int all[] = {A..., -1};
+    return all[view];
+  }
+
+  template <int K, class Q, class Place>
+  static __device__ __forceinline__ Q give(const packed &a,
+                                           const item<dims> &it,
+                                           const Place &place) {
+    Q q = bind<Q, sig, K>::from(a, it.at, dims);
+    if constexpr (traits<Q>::views == 1) {
+      constexpr int array = array_of(sig::view_of(K));
+      if constexpr (array >= 0) place.template put<array>(q);
+    }
+    return q;
+  }
+  template <class Place, int... K>
+  static __device__ __forceinline__ void
+  call(const packed &a, const item<dims> &it, const Place &place,
+       indices<K...>) {
+    F(it, give<K, typename bare<P>::type>(a, it, place)...);
+  }
+  template <class Place>
+  static __device__ __forceinline__ void
+  run(const packed &a, const item<dims> &it, const Place &place) {
+    call(a, it, place, typename sig::all());
+  }
+};
+template <auto F, class Margin, int... A>
+using step = step_as<F, Margin, signature<decltype(F)>, A...>;
+
+// Something for each array.
+template <int I, class T> struct numbered { T value; };
+template <class I, class... T> struct numbered_all;
+template <int... I, class... T>
+struct numbered_all<indices<I...>, T...> : numbered<I, T>... {};
+
+template <int I, class T>
+__device__ __forceinline__ const T &get(const numbered<I, T> &of) {
+  return of.value;
+}
+
+template <class All, class... Steps> struct fold;
+template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
+  static constexpr int arrays = sizeof...(E);
+  using every = typename count_up<arrays>::type;
+  template <class First, class...> struct front {
+    static constexpr int dims = First::dims;
+  };
+  static constexpr int D = front<Steps...>::dims;
+  struct packed {
+    fold_launch launch;
+    fold_arrays<arrays> array;
+    listed<typename Steps::packed...> steps;
+  };
+  static_assert(sizeof(packed) <= 4096,
+                "the parameters of a fold take more than 4 KB");
+  static constexpr int threads = 256;
+
+  // ---- chain
+
+  template <class Of> struct alignas(16) kept_element {
+    unsigned char at[Of::size];
+  };
+  using kept = numbered_all<every, kept_element<E>...>;
+
+  struct in_registers {
+    kept &all;
+    template <int A, class Q> __device__ __forceinline__ void put(Q &q) const {
+      q.own = (decltype(q.origin))get<A>(all).at;
+    }
+  };
+
+  template <int A, class Of>
+  static __device__ __forceinline__ void load(const packed &p, kept &all,
+                                              const index (&at)[3]) {
+    const fold_array &a = p.array.at[A];
+    numbered<A, kept_element<Of>> &to = all;
+    if (a.loads) Of::copy(to.value.at, a.from + a.at(at) * Of::size);
+  }
+  template <int A, class Of>
+  static __device__ __forceinline__ void store(const packed &p, const kept &all,
+                                               const index (&at)[3]) {
+    const fold_array &a = p.array.at[A];
+    if (a.stores) Of::copy(a.to + a.at(at) * Of::size, get<A>(all).at);
+  }
+
+  template <class S, class... Rest, class P, class Place>
+  static __device__ __forceinline__ void carry(const P &p, const item<D> &it,
+                                               const Place &place) {
+    S::run(p.first, it, place);
+    if constexpr (sizeof...(Rest) > 0) carry<Rest...>(p.rest, it, place);
+  }
+
+  template <int... A>
+  static __device__ __forceinline__ void one(const packed &p, const item<D> &it,
+                                             indices<A...>) {
+    index at[3];
+    kept all;
+    coordinates<D>::of(it, at);
+    (load<A, E>(p, all, at), ...);
+    carry<Steps...>(p.steps, it, in_registers{all});
+    (store<A, E>(p, all, at), ...);
+  }
+  static __device__ __forceinline__ void chain(const packed &p) {
+    each_item<D>(p.launch.where,
+                 [&](const item<D> &it) { one(p, it, every()); });
+  }
+
+  // ---- tile: of 64 x 64 items, each thread has some rows of one column
+
+  static constexpr int TX = 64, TY = 64, rows = 8;
+
+  // Where an array's tile begins in a block's shared memory.
+  static constexpr index tile_at(int a) {
+    const index size[] = {E::size..., 0};
+    index at = 0;
+    for (int i = 0; i < a; ++i) at += size[i] * TX * TY;
+    return at;
+  }
+
+  struct in_tile {
+    index bias; // of the tile's first element
+    template <int A, class Q> __device__ __forceinline__ void put(Q &q) const {
+      q.origin =
+          (decltype(q.origin))((unsigned char *)fold_room + tile_at(A)) - bias;
+      q.stride0 = TX;
+    }
+  };
+
+  struct tile_place {
+    int i, j, x, y; // of the tile's first element; the thread's in the tile
+  };
+
+  template <bool Inner, int A, class Of>
+  static __device__ __forceinline__ void fetch(const packed &p,
+                                               const tile_place &t) {
+    const fold_array &a = p.array.at[A];
+    if (!a.loads) return;
+    unsigned char *tile = (unsigned char *)fold_room + tile_at(A);
+    const int j = t.j + t.x;
+    if (!Inner && (j < a.min[2] || j >= a.max[2])) return;
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const int i = t.i + t.y + r;
+      if (Inner || (i >= a.min[0] && i < a.max[0]))
+        Of::copy(tile + ((t.y + r) * TX + t.x) * Of::size,
+                 a.from + (index(i) * a.stride0 + j) * Of::size);
+    }
+  }
+
+  template <class S, bool Inner>
+  static __device__ __forceinline__ void item_of(const typename S::packed &p,
+                                                 const tile_place &t, int r) {
+    const index i = t.i + t.y + r, j = t.j + t.x;
+    const launch &w = p.where;
+    if (!Inner && unsigned(i - w.min[0]) >= w.extent[0]) return;
+    S::run(p, item<2>{{i, j}, {w.range[0], w.range[1]}},
+           in_tile{index(t.i) * TX + t.j});
+  }
+
+  // Whether the thread's column, or row r of it, is within a step's part.
+  template <class M, class L>
+  static __device__ __forceinline__ bool in_column(const tile_place &t) {
+    return t.x >= L::below1 - M::below1 && t.x < TX - L::above1 + M::above1;
+  }
+  template <class M, class L>
+  static __device__ __forceinline__ bool in_row(const tile_place &t, int r) {
+    return t.y + r >= L::below0 - M::below0 &&
+           t.y + r < TY - L::above0 + M::above0;
+  }
+
+  template <bool Inner, class L, class S>
+  static __device__ __forceinline__ void compute(const typename S::packed &p,
+                                                 const tile_place &t) {
+    using M = typename S::around;
+    if (in_column<M, L>(t) &&
+        (Inner || unsigned(t.j + t.x - p.where.min[1]) < p.where.extent[1])) {
+      if (Inner && in_row<M, L>(t, 0) && in_row<M, L>(t, rows - 1)) {
+#pragma unroll
+        for (int r = 0; r < rows; ++r) item_of<S, Inner>(p, t, r);
+      } else {
+#pragma unroll 1
+        for (int r = 0; r < rows; ++r)
+          if (in_row<M, L>(t, r)) item_of<S, Inner>(p, t, r);
+      }
+    }
+    __syncthreads();
+  }
+  template <bool Inner, class L, class S, class... Rest, class P>
+  static __device__ __forceinline__ void advance(const P &p,
+                                                 const tile_place &t) {
+    compute<Inner, L, S>(p.first, t);
+    if constexpr (sizeof...(Rest) > 0) advance<Inner, L, Rest...>(p.rest, t);
+  }
+
+  template <bool Inner, class L, int A, class Of>
+  static __device__ __forceinline__ void leave(const packed &p,
+                                               const tile_place &t) {
+    using none = margin<0, 0, 0, 0>;
+    const fold_array &a = p.array.at[A];
+    const launch &w = p.launch.where;
+    if (!a.stores || !in_column<none, L>(t)) return;
+    const unsigned char *tile = (const unsigned char *)fold_room + tile_at(A);
+    const int j = t.j + t.x;
+    if (!Inner && unsigned(j - w.min[1]) >= w.extent[1]) return;
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const int i = t.i + t.y + r;
+      if (in_row<none, L>(t, r) &&
+          (Inner || unsigned(i - w.min[0]) < w.extent[0]))
+        Of::copy(a.to + (index(i) * a.stride0 + j) * Of::size,
+                 tile + ((t.y + r) * TX + t.x) * Of::size);
+    }
+  }
+
+  template <bool Inner, class L, int... A>
+  static __device__ __forceinline__ void
+  body(const packed &p, const tile_place &t, indices<A...>) {
+    (fetch<Inner, A, E>(p, t), ...);
+    __syncthreads();
+    advance<Inner, L, Steps...>(p.steps, t);
+    (leave<Inner, L, A, E>(p, t), ...);
+  }
+
+  // L: how much around what is right in the end is there at the beginning.
+  template <class L>
+  static __device__ __forceinline__ void tile(const packed &p) {
+    const fold_launch &l = p.launch;
+    const int h = TY - L::below0 - L::above0, w = TX - L::below1 - L::above1;
+    const tile_place t = {int(l.where.min[0]) + int(blockIdx.y) * h - L::below0,
+                          int(l.where.min[1]) + int(blockIdx.x) * w - L::below1,
+                          int(threadIdx.x), int(threadIdx.y) * rows};
+    if (t.i >= l.inner_min[0] && t.i + TY <= l.inner_max[0] &&
+        t.j >= l.inner_min[1] && t.j + TX <= l.inner_max[1])
+      body<true, L>(p, t, every());
+    else
+      body<false, L>(p, t, every());
+  }
+};
+
+} // namespace celer
+
+#define CELER_CHAIN(...)                                                       \
+  extern "C" __global__ void __launch_bounds__(256) celer_fused(               \
+      const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
+    celer::fold<__VA_ARGS__>::chain(celer_given);                              \
+  }
+// `around` is in parentheses: a margin.
+#define CELER_MARGIN(...) celer::margin<__VA_ARGS__>
+#define CELER_TILE(around, ...)                                                \
+  extern "C" __global__ void __launch_bounds__(512) celer_fused(               \
+      const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
+    celer::fold<__VA_ARGS__>::tile<CELER_MARGIN around>(celer_given);          \
+  }

@@ -1,0 +1,232 @@
+// Folds in one launch, by blocks on the processor (spec/device/gpu_host.h),
+// against their steps one after another. fold_spec.lua puts the headers and the
+// kernels before this. A second argument plants a fault, to be found.
+#include <cstddef>
+#include <random>
+#include <vector>
+
+namespace celer {
+uint4 fold_room[64 * 64 * 4 * 4 / sizeof(uint4)];
+}
+
+static int wrong;
+static std::mt19937 chosen(1);
+static int pick(int lo, int hi) {
+  return lo + int(chosen() % unsigned(hi - lo + 1));
+}
+static void must(bool fine, const char *what) {
+  if (fine) return;
+  printf("differs: %s\n", what);
+  exit(3);
+}
+
+struct plane {
+  int h, w, pitch; // elements [0, h) x [0, w), and some beside
+  std::vector<float> at;
+  plane(int h, int w) : h(h), w(w), pitch(w + 3), at(size_t(h) * (w + 3)) {
+    for (float &x : at) x = float(pick(-1000, 1000)) / 512;
+  }
+};
+
+struct area {
+  int min[2], max[2];
+};
+
+// What a step's launch is given: its box, then views and a value.
+template <class Packed>
+static void give(Packed &p, const area &box, const plane &of,
+                 std::vector<plane *> views, float value) {
+  memset((void *)&p, 0, sizeof p);
+  for (int d = 0; d < 2; ++d) {
+    p.where.min[d] = box.min[d];
+    p.where.extent[d] = unsigned(box.max[d] - box.min[d]);
+  }
+  p.where.range[0] = of.h;
+  p.where.range[1] = of.w;
+  p.where.extent[2] = 1;
+  unsigned char *to = p.bytes;
+  for (plane *v : views) {
+    float *origin = v->at.data();
+    memcpy(to, &origin, 8);
+    memcpy(to + 8, &v->pitch, 4);
+    to += 24;
+  }
+  if (to + 4 <= p.bytes + sizeof p.bytes) memcpy(to, &value, 4);
+}
+
+static celer::fold_array give(plane &from, plane &to, const area &may) {
+  celer::fold_array a = {};
+  a.from = (const unsigned char *)from.at.data();
+  a.to = (unsigned char *)to.at.data();
+  a.stride0 = from.pitch;
+  a.loads = a.stores = 1;
+  a.min[0] = may.min[0];
+  a.max[0] = may.max[0];
+  a.min[2] = may.min[1];
+  a.max[2] = may.max[1];
+  return a;
+}
+
+template <class Packed, class Run>
+static void launch(Packed &p, unsigned gx, unsigned gy, unsigned bx,
+                   unsigned by, Run *run) {
+  void *params[] = {&p};
+  gpu_launch((void *)run, gx, gy, 1, bx, by, 1, 0, nullptr, params, nullptr);
+}
+
+static unsigned over(int n, int by) {
+  return unsigned((n + by - 1) / by);
+}
+
+// ---- tiles: the wave, K steps, on a part of what is there
+
+constexpr int K = 4;
+#define WAVE(k, a, b) celer::step<&wave, celer::margin<k, k, k, k>, a, b>
+using wave_fold =
+    celer::fold<celer::elements<celer::element<4, 4>, celer::element<4, 4>>,
+                WAVE(3, 0, 1), WAVE(2, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
+using wave_packed = celer::entry<&wave>::packed;
+
+static void run_wave(const void *a) {
+  celer::entry<&wave>::run(*(const wave_packed *)a);
+}
+static void run_tiles(const void *a) {
+  wave_fold::tile<celer::margin<K, K, K, K>>(*(const wave_fold::packed *)a);
+}
+
+// Steps that compute less than the next one reads.
+static void run_short(const void *a) {
+  using fold =
+      celer::fold<celer::elements<celer::element<4, 4>, celer::element<4, 4>>,
+                  WAVE(3, 0, 1), WAVE(1, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
+  fold::tile<celer::margin<K, K, K, K>>(*(const fold::packed *)a);
+}
+
+static area grown(const area &box, int by, const area &within) {
+  area r = box;
+  for (int d = 0; d < 2; ++d) {
+    r.min[d] = std::max(box.min[d] - by, within.min[d]);
+    r.max[d] = std::min(box.max[d] + by, within.max[d]);
+  }
+  return r;
+}
+
+static void tiles(int h, int w, const area &chunk) {
+  const area all = {{0, 0}, {h, w}};
+  plane up(h, w), u(h, w), to0 = up, to1 = u, was0 = up, was1 = u;
+  wave_fold::packed p;
+  wave_packed *step[] = {&p.steps.first, &p.steps.rest.first,
+                         &p.steps.rest.rest.first,
+                         &p.steps.rest.rest.rest.first};
+  area inner = all;
+  for (int s = 0; s < K; ++s) {
+    const area box = grown(chunk, K - 1 - s, all);
+    std::vector<plane *> views = {&up, &u};
+    if (s % 2 == 1) views = {&u, &up};
+    give(*step[s], box, u, views, .25f);
+    inner = grown(box, 0, inner);
+  }
+  const area read = grown(chunk, K, all);
+  p.array.at[0] = give(was0, to0, read);
+  p.array.at[1] = give(was1, to1, read);
+  p.launch.where = step[K - 1]->where;
+  for (int d = 0; d < 2; ++d) {
+    p.launch.inner_min[d] = inner.min[d];
+    p.launch.inner_max[d] = inner.max[d];
+  }
+  if (wrong == 1) p.array.at[0].loads = 0; // each element is read
+  // One after another, in `up` and `u`; what is given to the fold stays.
+  for (wave_packed *s : step) {
+    if (s->where.extent[0] * s->where.extent[1] == 0) continue;
+    s->where.flags = 3;
+    launch(*s, over(int(s->where.extent[1]), 32),
+           over(int(s->where.extent[0]), 32), 32, 8, run_wave);
+  }
+  const int height = chunk.max[0] - chunk.min[0],
+            width = chunk.max[1] - chunk.min[1];
+  launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
+         wrong == 2 ? run_short : run_tiles);
+  // What is not of the chunk was not touched.
+  plane want0 = was0, want1 = was1;
+  for (int i = chunk.min[0]; i < chunk.max[0]; ++i)
+    for (int j = chunk.min[1]; j < chunk.max[1]; ++j) {
+      want0.at[size_t(i) * up.pitch + j] = up.at[size_t(i) * up.pitch + j];
+      want1.at[size_t(i) * u.pitch + j] = u.at[size_t(i) * u.pitch + j];
+    }
+  const size_t bytes = up.at.size() * sizeof(float);
+  must(memcmp(want0.at.data(), to0.at.data(), bytes) == 0, "up");
+  must(memcmp(want1.at.data(), to1.at.data(), bytes) == 0, "u");
+}
+
+// ---- chains: y = a(x), z = b(y, x), x = c(z), with y left out
+
+#define PLAIN(f, ...) celer::step<&f, celer::margin<0, 0, 0, 0>, __VA_ARGS__>
+using chain_fold =
+    celer::fold<celer::elements<celer::element<4, 4>, celer::element<4, 4>,
+                                celer::element<4, 4>>,
+                PLAIN(first, 0, 1), PLAIN(second, 1, 0, 2), PLAIN(third, 2, 0)>;
+
+static void run_chain(const void *a) {
+  chain_fold::chain(*(const chain_fold::packed *)a);
+}
+static void run_first(const void *a) {
+  celer::entry<&first>::run(*(const celer::entry<&first>::packed *)a);
+}
+static void run_second(const void *a) {
+  celer::entry<&second>::run(*(const celer::entry<&second>::packed *)a);
+}
+static void run_third(const void *a) {
+  celer::entry<&third>::run(*(const celer::entry<&third>::packed *)a);
+}
+
+static void chains(int h, int w, const area &chunk) {
+  plane x(h, w), y(h, w), z(h, w), fx = x, fy = y, fz = z;
+  chain_fold::packed p;
+  give(p.steps.first, chunk, x, {&x, &y}, 0);
+  give(p.steps.rest.first, chunk, x, {&y, &x, &z}, 0);
+  give(p.steps.rest.rest.first, chunk, x, {&z, &x}, 0);
+  p.launch.where = p.steps.first.where;
+  p.launch.where.flags = 1;
+  p.array.at[0] = give(fx, fx, chunk);
+  p.array.at[1] = give(fy, fy, chunk);
+  p.array.at[2] = give(fz, fz, chunk);
+  p.array.at[1].loads = p.array.at[1].stores = 0;
+  if (wrong > 0) p.array.at[2].loads = 0; // the kernel leaves some out
+  const unsigned gx = over(chunk.max[1] - chunk.min[1], 32);
+  const unsigned gy = over(chunk.max[0] - chunk.min[0], 16);
+  p.steps.first.where.flags = p.steps.rest.first.where.flags =
+      p.steps.rest.rest.first.where.flags = 1;
+  launch(p.steps.first, gx, gy, 32, 8, run_first);
+  launch(p.steps.rest.first, gx, gy, 32, 8, run_second);
+  launch(p.steps.rest.rest.first, gx, gy, 32, 8, run_third);
+  const plane before = fy;
+  launch(p, gx, gy, 32, 8, run_chain);
+  const size_t bytes = x.at.size() * sizeof(float);
+  must(memcmp(x.at.data(), fx.at.data(), bytes) == 0, "x");
+  must(memcmp(z.at.data(), fz.at.data(), bytes) == 0, "z");
+  must(memcmp(before.at.data(), fy.at.data(), bytes) == 0, "y, left out");
+}
+
+static area part_of(int h, int w) {
+  area a;
+  a.min[0] = pick(0, h - 1);
+  a.min[1] = pick(0, w - 1);
+  a.max[0] = pick(a.min[0] + 1, h);
+  a.max[1] = pick(a.min[1] + 1, w);
+  return a;
+}
+
+int main(int argc, char **argv) {
+  const bool tiled = strcmp(argv[1], "tile") == 0;
+  if (argc > 2) wrong = atoi(argv[2]);
+  for (int i = 0; i < 12; ++i) {
+    const int h = pick(1, 150), w = pick(1, 150);
+    const area chunk = i % 3 == 0 ? area{{0, 0}, {h, w}} : part_of(h, w);
+    if (tiled)
+      tiles(h, w, chunk);
+    else
+      chains(h, w, chunk);
+  }
+  if (tiled) tiles(250, 200, {{0, 0}, {250, 200}});
+  printf("alike\n");
+}

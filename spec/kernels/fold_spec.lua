@@ -1,0 +1,58 @@
+-- What a fold's launch computes, with blocks on the processor.
+local k = require("spec.device.compile")
+local celer = require("spec.support.celer")
+local scratch = require("spec.support.scratch")
+
+local KERNELS = [[
+kernel void wave(item<2> it, inout<float, 2> up, in<float, 2> u, float c) {
+  const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);
+  const float uy = u(min(y + 1, h - 1), x) + u(max(y - 1, 0), x);
+  const float ux = u(y, min(x + 1, w - 1)) + u(y, max(x - 1, 0));
+  if (up(y, x) > 1.75f) return;
+  up(y, x) = 2 * u(y, x) - up(y, x) + c * (ux + uy - 4 * u(y, x));
+}
+kernel void first(item<2> it, in<float, 2> x, out<float, 2> y) {
+  y(it[0], it[1]) = x(it[0], it[1]) * 3 + it[1];
+}
+kernel void second(item<2> it, in<float, 2> y, in<float, 2> x, out<float, 2> z) {
+  const int i = it[0], j = it[1];
+  if (x(i, j) > 0.5f) return;
+  z(i, j) = y(i, j) - x(i, j);
+}
+kernel void third(item<2> it, in<float, 2> z, inout<float, 2> x) {
+  x(it[0], it[1]) += z(it[0], it[1]);
+}
+]]
+
+describe("a fold's launch", function()
+  local folder, program = scratch.folder(), nil
+  setup(function()
+    local host = assert(io.open("spec/kernels/fold_host.cc")):read("*a")
+    scratch.write(folder .. "/unit.cpp", table.concat({
+      '#include "spec/device/gpu_host.h"', "#include <algorithm>", "#define CELER_FOLD 1",
+      k.header, KERNELS, (k.embedded("fold.cuh"):gsub("extern __shared__", "extern")), host,
+    }, "\n"))
+    program = folder .. "/unit"
+    local command = ("%s -std=c++17 -O1 -ffp-contract=off -w -I. %s/unit.cpp -o %s"):format(
+      os.getenv("CXX") or "c++", folder, program)
+    assert(os.execute(command) == 0, command)
+  end)
+
+  local function run(...)
+    return celer.exec({ program, ... })
+  end
+
+  for _, way in ipairs({ "tile", "chain" }) do
+    it(("of a %s has the bits of its steps, whatever its size"):format(way), function()
+      local r = run(way)
+      assert.equal("alike\n", r.stdout .. r.stderr)
+    end)
+  end
+
+  for _, fault in ipairs({ "tile 1", "tile 2", "chain 1" }) do
+    it("is found to be wrong where it is: " .. fault, function()
+      local r = run(fault:match("(%l+) (%d)"))
+      assert.equal(3, r.status, r.stdout .. r.stderr)
+    end)
+  end
+end)
