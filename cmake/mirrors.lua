@@ -20,11 +20,15 @@ local structs = {
   { "device/sample.h", "cel__units", "sample.cuh", "units" },
   { "device/cuda/cuda_job.c", "launch", "launch.cuh", "launch" },
   { "device/cuda/cuda_reduce.c", "combining", "reduce_launch.cuh", "combining" },
+  { "device/cuda/cuda_fold.c", "fold_array", "fold.cuh", "fold_array" },
   { "device/cuda/cuda_copy.h", "cel_cuda_strided", "strided.cuh", "celer_strided" },
 }
 
 -- File and pattern of a text, twice: what the patterns capture must be equal.
 local texts = {
+  { "engine/device/cuda/cuda_fold.c", "TILE = (%d+)", "kernels/fold.cuh", "TX = (%d+)" },
+  { "engine/device/cuda/cuda_fold.c", "TILE = (%d+)", "kernels/fold.cuh", "TY = (%d+)" },
+  { "engine/device/cuda/cuda_fold.c", "TILE_ROWS = (%d+)", "kernels/fold.cuh", "rows = (%d+)" },
   { "engine/device/cuda/cuda_reduce.h", "CEL__LAUNCH_SHARED = (%w+)",
     "kernels/reduce_launch.cuh", "flag_shared = (%w+)" },
   { "engine/device/cuda/cuda_reduce.h", "CEL__LAUNCH_ONTO = (%w+)",

@@ -36,17 +36,18 @@ template <class... E> struct elements {};
 
 // Where an array lies: what element (0, 0, 0) would have for an address, before
 // and after; the box that may be read. cuda_fold.c writes it.
-struct alignas(16) fold_array {
+struct fold_array {
   const unsigned char *from;
   unsigned char *to;
   int stride0, stride1; // in elements
   int loads, stores;
   int min[3], max[3], unused[2];
-
-  __device__ __forceinline__ index at(const index (&i)[3]) const {
-    return i[0] * stride0 + i[1] * stride1 + i[2];
-  }
 };
+
+__device__ __forceinline__ index place_in(const fold_array &a,
+                                          const index (&i)[3]) {
+  return i[0] * a.stride0 + i[1] * a.stride1 + i[2];
+}
 
 // The launch's parameter begins so; the arrays follow, and then what each step
 // would be launched with. `where` is of the last step. A tile that lies within
@@ -190,13 +191,13 @@ template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
                                               const index (&at)[3]) {
     const fold_array &a = p.array.at[A];
     numbered<A, kept_element<Of>> &to = all;
-    if (a.loads) Of::copy(to.value.at, a.from + a.at(at) * Of::size);
+    if (a.loads) Of::copy(to.value.at, a.from + place_in(a, at) * Of::size);
   }
   template <int A, class Of>
   static __device__ __forceinline__ void store(const packed &p, const kept &all,
                                                const index (&at)[3]) {
     const fold_array &a = p.array.at[A];
-    if (a.stores) Of::copy(a.to + a.at(at) * Of::size, get<A>(all).at);
+    if (a.stores) Of::copy(a.to + place_in(a, at) * Of::size, get<A>(all).at);
   }
 
   template <class S, class... Rest, class P, class Place>

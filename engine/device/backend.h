@@ -33,8 +33,7 @@ typedef enum cel_job_kind {
 typedef enum cel_fold_manner {
   CEL_FOLD_PLAIN,    /* it would not: submit a CALL for each step */
   CEL_FOLD_IN_PLACE, /* each array stays where it is */
-  CEL_FOLD_TO_SPARE  /* each live array is left in its spare memory, all of its
-                        layout; what was in its place before is lost */
+  CEL_FOLD_TO_SPARE /* live arrays are left in their spare memory, see fold.h */
 } cel_fold_manner;
 
 /* Dense row-major memory that holds the points of `box`. */

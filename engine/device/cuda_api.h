@@ -138,6 +138,7 @@ typedef struct CUDA_MEMCPY3D {
   _(CUresult, cuModuleGetFunction, (CUfunction *out, CUmodule module, const char *name)) \
   _(CUresult, cuModuleGetGlobal_v2, (CUdeviceptr *at, size_t *size, CUmodule module, const char *name)) \
   _(CUresult, cuFuncGetAttribute, (int *out, int attribute, CUfunction function)) \
+  _(CUresult, cuFuncSetAttribute, (CUfunction function, int attribute, int value)) \
   _(CUresult, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *out, CUfunction function, int threads, size_t shared)) \
   _(CUresult, cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)) \
   _(CUresult, cuLaunchHostFunc, (CUstream stream, void (*fn)(void *), void *data)) \

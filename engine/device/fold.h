@@ -47,8 +47,9 @@ typedef struct cel_fold_array {
   int32_t dims;
   uint32_t element_size;
   cel_layout memory; /* of the views that are of it */
-  /* As much memory, with the same layout, where what the fold makes is to lie
-   * when it is done: CEL_FOLD_TO_SPARE. Else null. */
+  /* As much memory, with the same layout: CEL_FOLD_TO_SPARE leaves there what
+   * lies within the last step's chunk, and touches nothing else of it. Needed
+   * of a live array that cel_fold_loads. Else null. */
   void *spare;
   bool live; /* false: nobody reads what the fold leaves in it */
 } cel_fold_array;
@@ -64,5 +65,23 @@ typedef struct cel_fold_job {
    */
   const struct cel_fused *fused;
 } cel_fold_job;
+
+#ifndef CEL_CDEF
+/* Whether what array `a` held before is of any account: its first step reads
+ * it, or leaves some as it is. Thread: any. */
+static inline bool cel_fold_loads(const cel_fold_job *fold, int32_t a) {
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_fold_step *step = &fold->step[s];
+    bool touched = false;
+    for (int32_t k = 0; k < step->call.views; ++k) {
+      if (step->use[k].array != a) continue;
+      if (!step->use[k].writes || step->use[k].keeps) return true;
+      touched = true;
+    }
+    if (touched) return false;
+  }
+  return false;
+}
+#endif
 
 #endif

@@ -170,6 +170,19 @@ const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
                                      const cel_box *extent,
                                      const void *identity, cel_op op);
 
+/* The text of kernels/fold.cuh, borrowed for the life of the process. Without
+ * it there are no fused entries. Thread: main. */
+void cel_module_set_fold_header(const char *text, size_t size);
+struct cel_fold_job;
+struct cel_fused;
+/* Of folds on GPUs: the entry for those like this one, of which works, uses and
+ * arrays' sizes count alone. What was not asked for before begins to compile on
+ * a thread of its own; it is ready at some later call, for all folds that have
+ * it. Null: there is none, as steps are of several modules, or their compiler
+ * may contract, or they are too many. It lives with the module. Cost: some
+ * microseconds. Thread: main. */
+const struct cel_fused *cel_module_fuse(const struct cel_fold_job *fold);
+
 struct cel_access;
 /* Chooses the order in which a work that was just made goes through its items,
  * by how its task's accesses follow them. Thread: main. */

@@ -404,7 +404,9 @@ static cel_sampling sampling_of(const cel_session *s) {
 
 static cel_status start_backend(cel_session *s) {
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
+  const cel_embedded *fold = cel_embedded_find("kernels/fold.cuh");
   cel_module_set_header(header->data, header->size);
+  cel_module_set_fold_header(fold->data, fold->size);
   warn_cache(s);
   warn_code(s);
   CEL_TRY(cel_session_connect(s));

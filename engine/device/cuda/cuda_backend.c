@@ -1,6 +1,7 @@
 /* GPUs as devices: memory 1 + d is device d's, memory 0 pinned host memory. */
 
 #include "base/confined.h"
+#include "device/cuda/cuda_fold.h"
 #include "device/cuda/cuda_lane.h"
 #include "device/cuda/cuda_memory.h"
 
@@ -40,6 +41,12 @@ static void submit(cel_backend *b, int32_t device, int32_t lane, cel_job *job) {
   cel_assert(device >= 0 && device < b->devices && lane >= 0 &&
              lane < CEL_CUDA_LANES);
   cel_cuda_crew_submit(&((gpus *)b)->crew, device, lane, job);
+}
+
+static cel_fold_manner folds(cel_backend *b, int32_t device,
+                             const cel_fold_job *fold) {
+  (void)b, (void)device;
+  return cel__cuda_folds(fold);
 }
 
 static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
@@ -124,6 +131,7 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
       .release = release,
       .commit = commit,
       .decommit = decommit,
+      .folds = folds,
       .submit = submit,
       .poll = poll,
       .time = time_jobs,

@@ -5,6 +5,7 @@
 #include "device/bounds.h"
 #include "device/clock.h"
 #include "device/cuda/cuda_copy.h"
+#include "device/cuda/cuda_fold.h"
 #include "device/cuda/cuda_lane.h"
 #include "device/cuda/cuda_reduce.h"
 #include "device/cuda/cuda_sample.h"
@@ -22,9 +23,16 @@ cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
   cuda->api->cuGetErrorName(code, &name);
   if (name == NULL) name = "without a name";
   int32_t gpu = cuda->device[device].ordinal;
-  if (job->kind == CEL_JOB_CALL && job->work->cuda != NULL)
-    return cel_fail(status, "kernel %s failed on GPU %d: %s (%s)",
-                    job->work->cuda->name, gpu, text, name);
+  const cel_cuda_kernel *kernel = cel__cuda_kernel_of(job);
+  if (kernel != NULL && job->kind == CEL_JOB_FOLD)
+    return cel_fail(
+        status,
+        "%d steps in one launch, kernel %s the first, failed on GPU "
+        "%d: %s (%s)",
+        job->fold->steps, kernel->name, gpu, text, name);
+  if (kernel != NULL)
+    return cel_fail(status, "kernel %s failed on GPU %d: %s (%s)", kernel->name,
+                    gpu, text, name);
   return cel_fail(status, "%s failed on GPU %d: %s (%s)",
                   job->kind == CEL_JOB_CALL ? "an interop task" : "a copy", gpu,
                   text, name);
@@ -146,6 +154,10 @@ static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
            &call->view[v].box, sizeof(cel_box));
 }
 
+void cel__cuda_pack(const cel_job *job, uint32_t flags, unsigned char *out) {
+  pack(job->work->cuda, job, NULL, flags, out);
+}
+
 /* After a checked kernel: waits for it and reads what it found. */
 static cel_status check_fault(const cel_cuda *cuda, int32_t device,
                               const cel_job *job, const cel_cuda_kernel *kernel,
@@ -179,11 +191,6 @@ static uint32_t ceil_div(int64_t n, uint32_t by, uint32_t most) {
   return blocks < most ? (uint32_t)blocks : most;
 }
 
-typedef struct launch_shape {
-  uint32_t grid[3], block[3];
-  uint32_t each; /* items of a thread along dimension 0 */
-} launch_shape;
-
 /* Rows of a warp or two, and as many of them as fit. */
 static void shape_block(const int64_t n[3], int32_t dims, uint32_t block[3]) {
   uint32_t row = dims == 2 && n[0] >= BLOCK ? 2 * WARP : WARP;
@@ -214,7 +221,7 @@ static uint32_t each_of(const cel_box *chunk, int64_t threads, int64_t n,
 /* In y of three dimensions celer's kernels stride where the grid ends. False:
  * another would have to. */
 static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
-                  int64_t threads, launch_shape *out) {
+                  int64_t threads, cel__launch_shape *out) {
   int64_t n[3] = {1, 1, 1}; /* x first */
   int32_t dims = kernel->dims;
   bool own = kernel->block[0] > 0;
@@ -232,6 +239,11 @@ static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
   out->each = dims > 0 ? each[dims - 1] : 1;
   return !own || ((uint64_t)out->grid[1] * block[1] >= (uint64_t)n[1] &&
                   (uint64_t)out->grid[2] * block[2] >= (uint64_t)n[2]);
+}
+
+bool cel__cuda_shape(const cel_job *job, int64_t threads,
+                     cel__launch_shape *out) {
+  return shape(&job->call.chunk, job->work->cuda, threads, out);
 }
 
 /* Whether 31 bits count the items along each dimension. */
@@ -292,7 +304,7 @@ static CUresult launch_slices(const launching *l) {
   memcpy(&where, l->arguments, sizeof where);
   for (int64_t i = 0; i < n && code == CUDA_SUCCESS; ++i) {
     cel_box part = cel_box_piece(chunk, step, i);
-    launch_shape of;
+    cel__launch_shape of;
     for (int d = 0; d < CEL_DIMS; ++d) {
       where.min[d] = part.min[d];
       where.extent[d] = (uint32_t)(part.max[d] - part.min[d]);
@@ -358,7 +370,7 @@ static int64_t blocks_of(const cel_job *job, const uint32_t grid[3]) {
 }
 
 static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
-                            launch_shape *of) {
+                            cel__launch_shape *of) {
   const cel_job *job = l->job;
   const cel_cuda_kernel *kernel = job->work->cuda;
   bool reduces = job->work->reducers > 0;
@@ -402,7 +414,7 @@ static cel_status put_call(const putting *p, const cel_job *job,
                  .stream = p->stream,
                  .checks = checks,
                  .arguments = arguments};
-  launch_shape of = {.each = 1};
+  cel__launch_shape of = {.each = 1};
   if (job->work->reducers > 0) l.threads = 0; /* strides itself */
   if (job->work->work_group[0] == 0 && !job->work->combines &&
       is_countable(&job->call.chunk) && /* else each slice has its own */
@@ -516,8 +528,10 @@ cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
                              CUresult *lost) {
   if (job->kind == CEL_JOB_CALL)
     return enqueue_call(cuda, device, job, (uint32_t)lane, stream, lost);
-  cel_assert(job->kind == CEL_JOB_COPY);
-  CUresult code = enqueue_copy(cuda, device, job, stream);
+  cel_assert(job->kind == CEL_JOB_COPY || job->kind == CEL_JOB_FOLD);
+  CUresult code = job->kind == CEL_JOB_FOLD
+                      ? cel__cuda_fold_enqueue(cuda, device, job, stream)
+                      : enqueue_copy(cuda, device, job, stream);
   return code == CUDA_SUCCESS ? CEL_E_OK
                               : refuse(cuda, device, job, code, lost);
 }

@@ -24,7 +24,7 @@ enum {
 /* ---- failure ------------------------------------------------------------- */
 
 static bool is_call(const cel_entry *entry) {
-  return entry->job->kind == CEL_JOB_CALL;
+  return entry->job->kind == CEL_JOB_CALL || entry->job->kind == CEL_JOB_FOLD;
 }
 
 /* Calls f for each job that is not known to be complete. */
@@ -57,10 +57,11 @@ typedef struct kernels {
 static void find_kernels(void *context, cel_entry *entry) {
   kernels *k = context;
   const int most = sizeof k->at / sizeof *k->at;
-  if (!is_call(entry) || entry->job->work->cuda == NULL) return;
+  const cel_cuda_kernel *kernel = cel__cuda_kernel_of(entry->job);
+  if (kernel == NULL) return;
   for (int i = 0; i < k->n; ++i)
-    if (k->at[i] == entry->job->work->cuda) return;
-  if (k->n < most) k->at[k->n++] = entry->job->work->cuda;
+    if (k->at[i] == kernel) return;
+  if (k->n < most) k->at[k->n++] = kernel;
 }
 
 /* Errors of the driver do not say whose they are, and what has run may not have
@@ -68,7 +69,7 @@ static void find_kernels(void *context, cel_entry *entry) {
 static void add_others(cel_cuda_worker *w, const cel_entry *first,
                        cel_error *error) {
   if (!is_call(first)) return;
-  kernels all = {.n = 1, .at = {first->job->work->cuda}};
+  kernels all = {.n = 1, .at = {cel__cuda_kernel_of(first->job)}};
   each_under_way(w, find_kernels, &all);
   for (int i = 1; i < all.n; ++i)
     cel_text_append(error->text, sizeof error->text, "%s%s",

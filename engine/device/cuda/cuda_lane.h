@@ -34,6 +34,7 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_timer.h"
 #include "device/finished.h"
+#include "device/fold.h"
 #include "device/topology.h"
 
 enum { CEL_CUDA_DEPTH = 256 };
@@ -103,6 +104,25 @@ void cel_cuda_crew_submit(cel_cuda_crew *crew, int32_t device, int32_t lane,
 cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
                              const cel_job *job, int32_t lane, CUstream stream,
                              CUresult *lost);
+/* What a job launches, of a fold the first; null: no kernel. */
+static inline const cel_cuda_kernel *cel__cuda_kernel_of(const cel_job *job) {
+  return job->kind == CEL_JOB_CALL   ? job->work->cuda
+         : job->kind == CEL_JOB_FOLD ? job->fold->step[0].work->cuda
+                                     : NULL;
+}
+/* How a launch is laid out, x first. */
+typedef struct cel__launch_shape {
+  uint32_t grid[3], block[3];
+  uint32_t each; /* items of a thread along dimension 0 */
+} cel__launch_shape;
+
+enum { CEL__LAUNCH_BYTES = 64 }; /* celer::launch, before the arguments */
+/* The parameter of a CALL's launch, by itself; the kernel's `bytes` of it. */
+void cel__cuda_pack(const cel_job *job, uint32_t flags, unsigned char *out);
+/* How the items of a CALL without groups are launched. False: its own blocks
+ * would have to stride. */
+bool cel__cuda_shape(const cel_job *job, int64_t threads,
+                     cel__launch_shape *out);
 /* Sets the error record: what failed, where, in the driver's words. */
 cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
                           const cel_job *job, cel_status status, CUresult code);

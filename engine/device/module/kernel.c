@@ -228,6 +228,7 @@ void cel_module_destroy(cel_module *module) {
   if (cel__module_makes_sample(module))
     cel_background_wait(&module->sampling.chore, NULL);
   cel__build_release(&module->sampling);
+  cel__module_unfuse(module);
   cel__module_unload_cuda(module);
   cel__module_forget(module);
   if (module->library != NULL) dlclose(module->library);
@@ -280,11 +281,7 @@ cel_status cel__compile_fail(const cel_source *source, const char *said) {
 
 /* ---- works */
 
-typedef struct kernel_work {
-  cel_work face; /* first */
-  const cel__kernel *kernel;
-  const char *name;
-} kernel_work;
+typedef cel__kernel_work kernel_work;
 
 /* Whether an access left its bounds; the next run finds out anew. */
 static cel_status check(const cel_work *work, const cel__kernel *kernel) {
@@ -312,6 +309,11 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
 static cel_status run_nowhere(const cel_work *work, const cel_call *call) {
   (void)call;
   cel_bug("the processor was given %s, a kernel for GPUs", work->cuda->name);
+}
+
+const cel__kernel_work *cel__kernel_work_of(const cel_work *work) {
+  bool is = work->fn == run_kernel || work->fn == run_nowhere;
+  return is && !work->combines ? (const kernel_work *)work : NULL;
 }
 
 static void destroy_work(cel_work *work) {
@@ -347,6 +349,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .context = (void *)(uintptr_t)k, /* by which its calls are known */
   };
   work->kernel = k;
+  work->module = (cel_module *)(uintptr_t)module;
   work->name = cel_module_kernel_name(module, kernel);
   return &work->face;
 }

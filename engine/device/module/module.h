@@ -110,12 +110,23 @@ struct cel_module {
   bool effects; /* the user's text has any */
   cel_contract contract;
   cel__kept_source kept;
+  CEL_VEC(struct cel__fuse *) fused; /* module_fuse.c */
 };
 
 /* The variant that is compiled first. */
 static inline int32_t cel__module_first(const cel_module *module) {
   return cel__variant(false, 0, module->contract == CEL_CONTRACT_ALWAYS);
 }
+
+/* A kernel's work. */
+typedef struct cel__kernel_work {
+  cel_work face; /* first */
+  const cel__kernel *kernel;
+  cel_module *module;
+  const char *name;
+} cel__kernel_work;
+/* Null where it is another work. */
+const cel__kernel_work *cel__kernel_work_of(const cel_work *work);
 
 /* Whether what a text does may be seen beside what its accessors write. */
 bool cel__has_effects(const char *text);
@@ -139,6 +150,10 @@ void cel__module_forget(cel_module *module);
  * wanted, or with `only` from 1 on of that one. `build` is all zero. */
 void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
                       cel__build *build);
+/* The same for a text of one's own: `assembled` is borrowed until it is done.
+ */
+void cel__build_start_text(const cel_module *module, const cel_text *assembled,
+                           cel__build *build);
 /* Starts the first build of all, and, where the module is sampled, what that
  * takes. */
 void cel__module_start(cel_module *module);
@@ -155,6 +170,16 @@ void cel__build_release(cel__build *build);
  * those that it holds: kernel `only`, from 1, or 0: all that are wanted. */
 cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
                                  int32_t only, int32_t variant);
+/* Loads images on every device. */
+cel_status cel__module_load_images(const cel_module *module,
+                                   const cel__build *build,
+                                   CUmodule out[CEL_DEVICES]);
+void cel__module_unload_images(const cel_cuda *cuda, const CUmodule *loaded);
+/* Ends what module_fuse.c has under way, and releases it. */
+void cel__module_unfuse(cel_module *module);
+/* The line behind the header that makes a fold's entry; false: there is none.
+ */
+bool cel__fuse_line(const struct cel_fold_job *fold, cel_text *out);
 /* Loads what samples take, on every device. */
 cel_status cel__module_load_sample(cel_module *module, const cel__build *build);
 /* The module was just finished. Waits for what samples take where a run before

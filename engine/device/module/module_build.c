@@ -97,6 +97,14 @@ void cel__build_start(const cel_module *module, int32_t only, int32_t variant,
   start(build);
 }
 
+void cel__build_start_text(const cel_module *module, const cel_text *assembled,
+                           cel__build *build) {
+  prepare(module, 0, 0, build);
+  build->source.only = 0;
+  build->assembled = assembled;
+  start(build);
+}
+
 /* For strides of any size and the largest groups: it is for all variants, also
  * those that are not contracted, as nobody sees what it computes on a GPU. */
 static void prepare_sample(cel_module *module) {

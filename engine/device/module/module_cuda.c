@@ -35,8 +35,9 @@ static cel_status load_image(const cel_module *module, int32_t d,
 }
 
 /* Of each device its architecture's. */
-static cel_status load_images(const cel_module *module, const cel__build *build,
-                              CUmodule out[CEL_DEVICES]) {
+cel_status cel__module_load_images(const cel_module *module,
+                                   const cel__build *build,
+                                   CUmodule out[CEL_DEVICES]) {
   const cel_cuda *cuda = module->cuda;
   for (int32_t d = 0; d < cuda->devices; ++d) {
     int32_t i = 0;
@@ -189,7 +190,7 @@ cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
                                  int32_t only, int32_t variant) {
   CUmodule *in =
       only > 0 ? module->kernel[only - 1].own[variant] : module->loaded;
-  CEL_TRY(load_images(module, build, in));
+  CEL_TRY(cel__module_load_images(module, build, in));
   for (uint32_t i = 0; i < module->found.n; ++i)
     if (only > 0 ? (int32_t)i + 1 == only : cel__module_wants(module, i))
       CEL_TRY(take_kernel(module, in, i, variant));
@@ -243,13 +244,13 @@ cel_status cel__module_load_sample(cel_module *module,
                                    const cel__build *build) {
   for (int32_t i = 0; i < build->targets; ++i)
     if (build->image[i].n == 0) return CEL_E_OK; /* there is none */
-  CEL_TRY(load_images(module, build, module->sample_loaded));
+  CEL_TRY(cel__module_load_images(module, build, module->sample_loaded));
   for (uint32_t i = 0; i < module->found.n; ++i)
     CEL_TRY(take_sample(module, i));
   return CEL_E_OK;
 }
 
-static void unload(const cel_cuda *cuda, const CUmodule *loaded) {
+void cel__module_unload_images(const cel_cuda *cuda, const CUmodule *loaded) {
   for (int32_t d = 0; d < cuda->devices; ++d) {
     if (loaded[d] == NULL) continue;
     cuda->api->cuCtxSetCurrent(cuda->device[d].context);
@@ -259,12 +260,12 @@ static void unload(const cel_cuda *cuda, const CUmodule *loaded) {
 
 void cel__module_unload_cuda(cel_module *module) {
   if (module->cuda == NULL) return;
-  unload(module->cuda, module->loaded);
-  unload(module->cuda, module->sample_loaded);
+  cel__module_unload_images(module->cuda, module->loaded);
+  cel__module_unload_images(module->cuda, module->sample_loaded);
   for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i) {
     for (int variant = 0; variant < CEL__VARIANTS; ++variant) {
       cel_cuda_kernel *kernel = module->kernel[i].cuda[variant];
-      unload(module->cuda, module->kernel[i].own[variant]);
+      cel__module_unload_images(module->cuda, module->kernel[i].own[variant]);
       if (kernel != NULL) cel_free(kernel->argument);
       cel_free(kernel);
     }

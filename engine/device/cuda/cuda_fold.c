@@ -1,0 +1,230 @@
+#include "device/cuda/cuda_fold.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "device/cuda/cuda_lane.h"
+
+/* kernels/fold.cuh says the same. */
+enum {
+  LAUNCH = 80,
+  TILE = 64,
+  TILE_ROWS = 8, /* of a thread */
+  ARGUMENTS = 4096,
+  SHARED = 227 << 10, /* of a block at most, by the GPUs of today */
+  LEAST = 16          /* items of a tile that are right in the end */
+};
+
+typedef struct fold_array {
+  const unsigned char *from;
+  unsigned char *to;
+  int32_t stride0, stride1, loads, stores;
+  int32_t min[3], max[3], unused[2];
+} fold_array;
+
+_Static_assert(sizeof(fold_array) == 64, "celer::fold_array");
+
+/* ---- patterns ------------------------------------------------------------ */
+
+static int32_t reach(const cel_fold_step *step, int d, bool above) {
+  int32_t most = 0;
+  for (int32_t k = 0; k < step->call.views; ++k) {
+    const cel_fold_use *use = &step->use[k];
+    int32_t r = above ? use->above[d] : use->below[d];
+    if (use->array >= 0 && r > most) most = r;
+  }
+  return most;
+}
+
+/* What all later steps reach in all. */
+void cel__cuda_fold_margin(const cel_fold_job *fold, int32_t step,
+                           int32_t out[4]) {
+  memset(out, 0, 4 * sizeof *out);
+  for (int32_t s = step + 1; s < fold->steps; ++s)
+    for (int i = 0; i < 4; ++i)
+      out[i] += reach(&fold->step[s], i / 2, i % 2 == 1);
+}
+
+static bool reaches_in(const cel_fold_job *fold, int d) {
+  for (int32_t s = 0; s < fold->steps; ++s)
+    if (reach(&fold->step[s], d, false) + reach(&fold->step[s], d, true) > 0)
+      return true;
+  return false;
+}
+
+static bool may_be_fused(const cel_work *work, int32_t dims) {
+  const cel_cuda_kernel *kernel = work->cuda;
+  return kernel != NULL && work->alike && work->reducers == 0 &&
+         !work->combines && !work->lua && !work->waits && !kernel->grouped &&
+         kernel->block[0] == 0 && kernel->dims == dims && dims > 0;
+}
+
+bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused *out) {
+  if (fold->steps < 1 || fold->step[0].work->cuda == NULL) return false;
+  const int32_t dims = fold->step[0].work->cuda->dims;
+  uint32_t bytes = LAUNCH + (uint32_t)fold->arrays * sizeof(fold_array);
+  uint32_t shared = 0;
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    if (!may_be_fused(fold->step[s].work, dims)) return false;
+    bytes += fold->step[s].work->cuda->bytes;
+  }
+  for (int32_t a = 0; a < fold->arrays; ++a) {
+    if (fold->array[a].dims != dims) return false;
+    shared += fold->array[a].element_size * TILE * TILE;
+  }
+  *out = (cel_fused){.bytes = bytes, .shared = shared};
+  out->tiles =
+      reaches_in(fold, 0) || reaches_in(fold, 1) || reaches_in(fold, 2);
+  cel__cuda_fold_margin(fold, -1, out->around);
+  if (bytes > ARGUMENTS) return false;
+  return !out->tiles ||
+         (dims == 2 && !reaches_in(fold, 2) && shared <= SHARED &&
+          out->around[0] + out->around[1] <= TILE - LEAST &&
+          out->around[2] + out->around[3] <= TILE - LEAST);
+}
+
+static bool is_within(const cel_box *box, int64_t most) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (box->min[d] < -most || box->max[d] > most) return false;
+  return true;
+}
+
+/* A chain's items are the same at each step; those of tiles may be less. */
+static bool suits(const cel_fold_job *fold) {
+  const cel_box *last = &fold->step[fold->steps - 1].call.chunk;
+  if (cel_box_is_empty(last) || !is_within(last, 1 << 30)) return false;
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_call *call = &fold->step[s].call;
+    if (call->sample != NULL || !cel_box_covers(&call->chunk, last) ||
+        (!fold->fused->tiles && !cel_box_equal(&call->chunk, last)))
+      return false;
+  }
+  return true;
+}
+
+cel_fold_manner cel__cuda_folds(const cel_fold_job *fold) {
+  const cel_fused *fused = fold->fused;
+  if (fused == NULL ||
+      !atomic_load_explicit(&fused->ready, memory_order_acquire) ||
+      !suits(fold))
+    return CEL_FOLD_PLAIN;
+  return fused->tiles ? CEL_FOLD_TO_SPARE : CEL_FOLD_IN_PLACE;
+}
+
+/* ---- launching ----------------------------------------------------------- */
+
+/* What steps may read of an array: of views, what their mappers promise, and
+ * of those that are written, the chunk. */
+static cel_box readable(const cel_fold_job *fold, int32_t array) {
+  cel_box hull = {{0, 0, 0}, {0, 0, 0}};
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
+      if (fold->step[s].use[k].array == array)
+        hull = cel_box_hull(&hull, &fold->step[s].call.view[k].box);
+  return hull;
+}
+
+/* In place 0 what is of dimension 0, in place 2 the fastest one. */
+static void put_box(const cel_box *box, int32_t dims, fold_array *out) {
+  for (int d = 0; d < dims; ++d) {
+    int at = d == dims - 1 ? 2 : d;
+    out->min[at] = (int32_t)box->min[d];
+    out->max[at] = (int32_t)box->max[d];
+  }
+}
+
+static void put_array(const cel_fold_job *fold, int32_t a, unsigned char *out) {
+  const cel_fold_array *array = &fold->array[a];
+  const cel_box *l = &array->memory.box;
+  int64_t e1 = l->max[1] - l->min[1], e2 = l->max[2] - l->min[2];
+  int64_t bias = (l->min[0] * e1 + l->min[1]) * e2 + l->min[2];
+  uint64_t before = (uint64_t)bias * array->element_size;
+  const void *to = array->memory.base;
+  if (fold->fused->tiles && array->spare != NULL) to = array->spare;
+  cel_box may = readable(fold, a);
+  fold_array it = {
+      .from = (const unsigned char *)((uintptr_t)array->memory.base - before),
+      .to = (unsigned char *)((uintptr_t)to - before),
+      .stride0 = (int32_t)(e1 * e2),
+      .stride1 = (int32_t)e2,
+      .loads = cel_fold_loads(fold, a),
+      .stores = array->live};
+  put_box(&may, array->dims, &it);
+  memcpy(out, &it, sizeof it);
+}
+
+/* Where no step and no load ends: for two dimensions. */
+static void put_inner(const cel_fold_job *fold, const fold_array *array,
+                      unsigned char *out) {
+  int32_t min[2], max[2];
+  for (int d = 0; d < 2; ++d) {
+    min[d] = INT32_MIN;
+    max[d] = INT32_MAX;
+    for (int32_t s = 0; s < fold->steps; ++s) {
+      const cel_box *chunk = &fold->step[s].call.chunk;
+      if (chunk->min[d] > min[d]) min[d] = (int32_t)chunk->min[d];
+      if (chunk->max[d] < max[d]) max[d] = (int32_t)chunk->max[d];
+    }
+    for (int32_t a = 0; a < fold->arrays; ++a) {
+      if (!array[a].loads) continue;
+      const int32_t low = array[a].min[d == 0 ? 0 : 2];
+      const int32_t high = array[a].max[d == 0 ? 0 : 2];
+      if (low > min[d]) min[d] = low;
+      if (high < max[d]) max[d] = high;
+    }
+  }
+  memcpy(out, min, sizeof min);
+  memcpy(out + sizeof min, max, sizeof max);
+}
+
+static uint32_t over(int64_t n, int32_t by) {
+  return (uint32_t)((n + by - 1) / by);
+}
+
+static void shape_tiles(const cel_fused *fused, const cel_box *chunk,
+                        cel__launch_shape *out) {
+  const int32_t *around = fused->around;
+  *out = (cel__launch_shape){.grid = {over(chunk->max[1] - chunk->min[1],
+                                           TILE - around[2] - around[3]),
+                                      over(chunk->max[0] - chunk->min[0],
+                                           TILE - around[0] - around[1]),
+                                      1},
+                             .block = {TILE, TILE / TILE_ROWS, 1},
+                             .each = 1};
+}
+
+CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
+                                const cel_job *job, CUstream stream) {
+  const cel_fold_job *fold = job->fold;
+  const cel_fused *fused = fold->fused;
+  _Alignas(16) unsigned char arguments[ARGUMENTS] = {0};
+  unsigned char *arrays = arguments + LAUNCH;
+  unsigned char *at = arrays + (size_t)fold->arrays * sizeof(fold_array);
+  cel_job step = {.kind = CEL_JOB_CALL};
+  cel__launch_shape of;
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    step.work = fold->step[s].work;
+    step.call = fold->step[s].call;
+    cel__cuda_pack(&step, 0, at);
+    at += step.work->cuda->bytes;
+  }
+  cel_assert(at == arguments + fused->bytes);
+  if (fused->tiles)
+    shape_tiles(fused, &step.call.chunk, &of);
+  else
+    cel__cuda_shape(&step, cuda->device[device].threads, &of);
+  /* The last step's, which is what all come to. */
+  unsigned char last[ARGUMENTS];
+  cel__cuda_pack(&step, of.each - 1, last);
+  memcpy(arguments, last, CEL__LAUNCH_BYTES);
+  for (int32_t a = 0; a < fold->arrays; ++a)
+    put_array(fold, a, arrays + (size_t)a * sizeof(fold_array));
+  if (fused->tiles)
+    put_inner(fold, (const fold_array *)(const void *)arrays,
+              arguments + CEL__LAUNCH_BYTES);
+  void *params[] = {arguments};
+  return cuda->api->cuLaunchKernel(
+      fused->function[device], of.grid[0], of.grid[1], of.grid[2], of.block[0],
+      of.block[1], of.block[2], fused->tiles ? fused->shared : 0, stream,
+      params, NULL);
+}

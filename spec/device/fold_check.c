@@ -1,0 +1,448 @@
+/* fold_check random COUNT SEED | speed NAME N STEPS
+ *
+ * Folds as one launch on a GPU against their steps one after another, to the
+ * bit: stencils with tiles in shared memory, chains in registers. `speed`: one
+ * of wave, gray, five over N x N items, in turns with plain launches. Exits
+ * with 77 and a reason where there is no GPU. Run by fold_spec.lua.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "device/clock.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/cuda_fold.h"
+#include "embed/embedded.h"
+
+enum { STEPS = 12, ARRAYS = 6, VIEWS = 4, DEEP = 64 };
+
+static const char source[] =
+    "kernel void wave(item<2> it, inout<float, 2> up, in<float, 2> u, float c) "
+    "{\n"
+    "  const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);\n"
+    "  const float uy = u(min(y + 1, h - 1), x) + u(max(y - 1, 0), x);\n"
+    "  const float ux = u(y, min(x + 1, w - 1)) + u(y, max(x - 1, 0));\n"
+    "  up(y, x) = 2 * u(y, x) - up(y, x) + c * (ux + uy - 4 * u(y, x));\n"
+    "}\n"
+    "kernel void far(item<2> it, in<float, 2> a, out<float, 2> b, float c) {\n"
+    "  const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);\n"
+    "  if (a(y, x) > 1.5f) return;\n"
+    "  b(y, x) = c * (a(max(y - 2, 0), max(x - 1, 0)) + a(min(y + 1, h - 1), "
+    "min(x + 2, w - 1)) - a(y, x)) + b(y, x) * 0.25f;\n"
+    "}\n"
+    "kernel void gray(item<2> it, in<float, 2> u, in<float, 2> v, out<float, "
+    "2> "
+    "nu, out<float, 2> nv, float c) {\n"
+    "  const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);\n"
+    "  const int n = max(y - 1, 0), s = min(y + 1, h - 1);\n"
+    "  const int l = max(x - 1, 0), r = min(x + 1, w - 1);\n"
+    "  const float a = u(y, x), b = v(y, x), abb = a * b * b;\n"
+    "  nu(y, x) = a + 0.16f * (u(n, x) + u(s, x) + u(y, l) + u(y, r) - 4 * a) "
+    "- abb + c * (1 - a);\n"
+    "  nv(y, x) = b + 0.08f * (v(n, x) + v(s, x) + v(y, l) + v(y, r) - 4 * b) "
+    "+ abb - (c + 0.06f) * b;\n"
+    "}\n"
+    "kernel void one(item<2> it, in<float, 2> x, out<float, 2> y, float c) {\n"
+    "  y(it[0], it[1]) = c * x(it[0], it[1]) + it[1];\n"
+    "}\n"
+    "kernel void two(item<2> it, in<float, 2> y, in<float, 2> x, out<float, 2> "
+    "z, float c) {\n"
+    "  const int i = it[0], j = it[1];\n"
+    "  if (x(i, j) > 1) return;\n"
+    "  z(i, j) = y(i, j) * c - x(i, j);\n"
+    "}\n"
+    "kernel void three(item<2> it, in<float, 2> z, inout<float, 2> w, float c) "
+    "{\n"
+    "  w(it[0], it[1]) += z(it[0], it[1]) * c;\n"
+    "}\n";
+
+enum { WAVE, FAR, GRAY, ONE, TWO, THREE };
+
+static cel_cuda *cuda;
+static cel_backend *backend;
+static cel_module *module;
+static cel_random chosen;
+
+static void must(cel_status status) {
+  if (status == CEL_E_OK) return;
+  printf("%s\n", cel_error_last()->text);
+  exit(1);
+}
+
+static int64_t pick(int64_t lo, int64_t hi) {
+  return cel_random_int(&chosen, lo, hi);
+}
+
+static void open_gpu(void) {
+  char why[256];
+  int32_t first = 0;
+  if (cel_cuda_count(why, sizeof why) == 0) {
+    printf("%s\n", why);
+    exit(77);
+  }
+  must(cel_cuda_open(&first, 1, &cuda));
+  const cel_backend_config config = {.devices = 1};
+  must(cel_backend_cuda(&config, cuda, &backend));
+  const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
+  const cel_embedded *fold = cel_embedded_find("kernels/fold.cuh");
+  cel_module_set_header(header->data, header->size);
+  cel_module_set_fold_header(fold->data, fold->size);
+  cel_module_set_sampling(CEL_SAMPLING_OFF);
+  const char *option[] = {"-fmad=false"};
+  const cel_source text = {.text = source,
+                           .file = "check.cu",
+                           .line = 1,
+                           .options = 1,
+                           .option = option};
+  must(cel_module_begin_cuda(&text, cuda, &module));
+  must(cel_module_finish(module, NULL));
+}
+
+/* ---- jobs ---------------------------------------------------------------- */
+
+static uint64_t submitted, finished;
+
+static void poll_some(void) {
+  cel_done done[16];
+  uint32_t n = backend->poll(backend, done, 16);
+  for (uint32_t i = 0; i < n; ++i, ++finished)
+    if (done[i].error != NULL) {
+      printf("%s\n", done[i].error->text);
+      exit(1);
+    }
+  if (n == 0) sched_yield();
+}
+
+static void finish(void) {
+  while (finished < submitted) poll_some();
+}
+
+static void submit(int32_t lane, cel_job *job) {
+  job->ticket = ++submitted;
+  while (submitted - finished > DEEP) poll_some();
+  backend->submit(backend, 0, lane, job);
+}
+
+/* ---- memory: each array three times over, for the steps, for the fold and to
+ * spare */
+
+typedef struct held {
+  float *host;
+  void *steps, *fold, *spare;
+} held;
+
+static held array[ARRAYS];
+static int64_t room; /* elements of each */
+
+static void *reserve(int32_t memory, uint64_t bytes) {
+  void *p;
+  must(backend->reserve(backend, memory, bytes, &p));
+  if (bytes >= backend->whole && memory > 0)
+    must(backend->commit(backend, memory, p, 0, bytes));
+  return p;
+}
+
+static void reserve_all(int64_t elements) {
+  room = elements;
+  for (int a = 0; a < ARRAYS; ++a) {
+    array[a].host = reserve(0, (uint64_t)elements * sizeof(float));
+    void **to[] = {&array[a].steps, &array[a].fold, &array[a].spare};
+    for (int i = 0; i < 3; ++i)
+      *to[i] = reserve(1, (uint64_t)elements * sizeof(float));
+  }
+}
+
+static void copy(void *from, void *to, bool back, const cel_box *box) {
+  cel_job job = {.kind = CEL_JOB_COPY,
+                 .element_size = sizeof(float),
+                 .from = {from, *box},
+                 .to = {to, *box},
+                 .from_memory = back,
+                 .to_memory = !back,
+                 .box = *box};
+  submit(backend->kernel_lanes, &job);
+  finish();
+}
+
+/* ---- folds --------------------------------------------------------------- */
+
+typedef struct made {
+  cel_fold_job face;
+  cel_fold_step step[STEPS];
+  cel_fold_use use[STEPS][VIEWS];
+  cel_view view[STEPS][VIEWS];
+  cel_fold_array array[ARRAYS];
+  cel_box range, chunk;
+} made;
+
+static made fold;
+
+static void start_fold(int32_t steps, int32_t arrays, int64_t h, int64_t w) {
+  memset(&fold, 0, sizeof fold);
+  fold.range = (cel_box){{0, 0, 0}, {h, w, 1}};
+  fold.chunk = fold.range;
+  fold.face = (cel_fold_job){
+      .steps = steps, .step = fold.step, .arrays = arrays, .array = fold.array};
+  for (int32_t a = 0; a < arrays; ++a)
+    fold.array[a] = (cel_fold_array){.dims = 2,
+                                     .element_size = sizeof(float),
+                                     .memory = {array[a].fold, fold.range},
+                                     .spare = array[a].spare,
+                                     .live = true};
+}
+
+/* `arrays`: a letter each, in capitals those that are written. */
+static void set_step(int32_t s, int32_t kernel, const char *arrays,
+                     int32_t below, int32_t above) {
+  float c = .25f;
+  cel_fold_step *step = &fold.step[s];
+  step->work = cel_module_work(module, kernel, &c, sizeof c);
+  step->use = fold.use[s];
+  step->name = "step";
+  step->call.range = fold.range;
+  step->call.ranks = 1;
+  step->call.views = (int32_t)strlen(arrays);
+  step->call.view = fold.view[s];
+  for (int32_t k = 0; arrays[k] != '\0'; ++k) {
+    cel_fold_use *use = &fold.use[s][k];
+    use->writes = use->keeps = arrays[k] < 'a';
+    use->array = arrays[k] - (use->writes ? 'A' : 'a');
+    for (int d = 0; d < 2 && !use->writes; ++d) {
+      use->below[d] = below;
+      use->above[d] = above;
+    }
+  }
+}
+
+static cel_box grown(const cel_box *box, const int32_t by[4]) {
+  cel_box r = *box, all = fold.range;
+  for (int d = 0; d < 2; ++d) {
+    r.min[d] -= by[2 * d];
+    r.max[d] += by[2 * d + 1];
+  }
+  cel_box_intersect(&r, &all, &r);
+  return r;
+}
+
+static void set_chunk(const cel_box *chunk) {
+  fold.chunk = *chunk;
+  for (int32_t s = 0; s < fold.face.steps; ++s) {
+    int32_t margin[4], more[4];
+    cel__cuda_fold_margin(&fold.face, s, margin);
+    cel__cuda_fold_margin(&fold.face, s - 1, more);
+    fold.step[s].call.chunk = grown(chunk, margin);
+    cel_box reads = grown(chunk, more);
+    for (int32_t k = 0; k < fold.step[s].call.views; ++k) {
+      const cel_fold_use *use = &fold.use[s][k];
+      fold.view[s][k] =
+          (cel_view){.base = array[use->array].fold,
+                     .layout = fold.range,
+                     .box = use->writes ? fold.step[s].call.chunk : reads};
+    }
+  }
+}
+
+static void let_go(void) {
+  for (int32_t s = 0; s < fold.face.steps; ++s)
+    cel_work_release((cel_work *)(uintptr_t)fold.step[s].work);
+}
+
+/* Until it is compiled. */
+static void fuse(void) {
+  int64_t begin = cel_now_ns();
+  for (;;) {
+    fold.face.fused = cel_module_fuse(&fold.face);
+    if (fold.face.fused == NULL) {
+      printf("no fused entry\n");
+      exit(1);
+    }
+    if (backend->folds(backend, 0, &fold.face) != CEL_FOLD_PLAIN) return;
+    if (cel_now_ns() - begin > 100000000000) {
+      printf("the fused entry does not come\n");
+      exit(1);
+    }
+    sched_yield();
+  }
+}
+
+/* Which memory of each array the steps are given. */
+static void look_at(void *const memory[ARRAYS]) {
+  for (int32_t s = 0; s < fold.face.steps; ++s)
+    for (int32_t k = 0; k < fold.step[s].call.views; ++k)
+      fold.view[s][k].base = memory[fold.use[s][k].array];
+}
+
+static cel_job step_job(int32_t s) {
+  return (cel_job){.kind = CEL_JOB_CALL,
+                   .work = fold.step[s].work,
+                   .call = fold.step[s].call,
+                   .name = "step"};
+}
+
+static void run_steps(void) {
+  cel_job job[STEPS];
+  void *memory[ARRAYS];
+  for (int a = 0; a < ARRAYS; ++a) memory[a] = array[a].steps;
+  look_at(memory);
+  for (int32_t s = 0; s < fold.face.steps; ++s) {
+    job[s] = step_job(s);
+    submit(0, &job[s]);
+  }
+  finish();
+  for (int a = 0; a < ARRAYS; ++a) memory[a] = array[a].fold;
+  look_at(memory);
+}
+
+static void run_fold(void) {
+  cel_job job = {.kind = CEL_JOB_FOLD, .fold = &fold.face, .name = "fold"};
+  submit(0, &job);
+  finish();
+}
+
+/* ---- random -------------------------------------------------------------- */
+
+static void choose_chunk(void) {
+  cel_box chunk = fold.range;
+  for (int d = 0; d < 2 && cel_random_chance(&chosen, 60); ++d) {
+    chunk.min[d] = pick(0, fold.range.max[d] - 1);
+    chunk.max[d] = pick(chunk.min[d] + 1, fold.range.max[d]);
+  }
+  set_chunk(&chunk);
+}
+
+static void choose_fold(void) {
+  int64_t h = pick(1, 300), w = pick(1, 300), which = pick(0, 3);
+  int32_t steps = (int32_t)pick(2, which == 2 || which == 1 ? 4 : 8);
+  start_fold(which == 3 ? 3 : steps, which == 3 || which == 2 ? 4 : 2, h, w);
+  for (int32_t s = 0; s < steps && which < 3; ++s) {
+    if (which == 0) set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", 1, 1);
+    if (which == 1) set_step(s, FAR, s % 2 == 0 ? "aB" : "bA", 2, 2);
+    if (which == 2) set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", 1, 1);
+  }
+  if (which == 3) {
+    set_step(0, ONE, "aB", 0, 0);
+    set_step(1, TWO, "baC", 0, 0);
+    set_step(2, THREE, "cD", 0, 0);
+    fold.array[1].live = cel_random_chance(&chosen, 50);
+  }
+  choose_chunk();
+}
+
+static void fill(const cel_box *box) {
+  for (int32_t a = 0; a < fold.face.arrays; ++a) {
+    for (int64_t i = 0; i < cel_box_volume(box); ++i)
+      array[a].host[i] = (float)pick(-2000, 2000) / 1024;
+    copy(array[a].host, array[a].steps, false, box);
+    copy(array[a].host, array[a].fold, false, box);
+    copy(array[a].host, array[a].spare, false, box);
+  }
+}
+
+/* What is of the chunk; and nothing else of the spare memory was touched. */
+static void compare(int64_t i, cel_fold_manner manner) {
+  const cel_box *all = &fold.range, *c = &fold.chunk;
+  size_t bytes = (size_t)cel_box_volume(all) * sizeof(float);
+  float *want = cel_alloc(bytes);
+  for (int32_t a = 0; a < fold.face.arrays; ++a) {
+    if (!fold.array[a].live) continue;
+    copy(array[a].steps, array[a].host, true, all);
+    memcpy(want, array[a].host, bytes);
+    copy(manner == CEL_FOLD_TO_SPARE ? array[a].spare : array[a].fold,
+         array[a].host, true, all);
+    for (int64_t y = c->min[0]; y < c->max[0]; ++y)
+      for (int64_t x = c->min[1]; x < c->max[1]; ++x) {
+        int64_t at = y * all->max[1] + x;
+        if (memcmp(&want[at], &array[a].host[at], sizeof *want) == 0) continue;
+        printf(
+            "fold %lld, array %d differs at %lld, %lld: %a, not %a; %d steps "
+            "of %s, %lld x %lld, chunk %lld..%lld x %lld..%lld\n",
+            (long long)i, a, (long long)y, (long long)x,
+            (double)array[a].host[at], (double)want[at], fold.face.steps,
+            fold.step[0].work->cuda->name, (long long)all->max[0],
+            (long long)all->max[1], (long long)c->min[0], (long long)c->max[0],
+            (long long)c->min[1], (long long)c->max[1]);
+        exit(3);
+      }
+  }
+  cel_free(want);
+}
+
+static void random_folds(int64_t count) {
+  reserve_all(300 * 300);
+  for (int64_t i = 0; i < count; ++i) {
+    choose_fold();
+    fuse();
+    fill(&fold.range);
+    cel_fold_manner manner = backend->folds(backend, 0, &fold.face);
+    run_steps();
+    run_fold();
+    compare(i, manner);
+    let_go();
+  }
+  printf("%lld folds\n", (long long)count);
+}
+
+/* ---- speed --------------------------------------------------------------- */
+
+static int64_t time_of(cel_job *job, int32_t jobs, int32_t times) {
+  int64_t begin = cel_now_ns();
+  for (int32_t t = 0; t < times; ++t)
+    for (int32_t j = 0; j < jobs; ++j) submit(0, &job[j]);
+  finish();
+  return cel_now_ns() - begin;
+}
+
+static void speed(const char *name, int64_t n, int32_t steps) {
+  enum { TURNS = 5, TIMES = 10 };
+  cel_job plain[STEPS];
+  bool five = strcmp(name, "five") == 0, gray = strcmp(name, "gray") == 0;
+  reserve_all(n * n);
+  start_fold(steps, five || gray ? 4 : 2, n, n);
+  for (int32_t s = 0; s < steps; ++s) {
+    if (gray)
+      set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", 1, 1);
+    else if (!five)
+      set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", 1, 1);
+    else if (s % 3 == 0)
+      set_step(s, ONE, "aB", 0, 0);
+    else if (s % 3 == 1)
+      set_step(s, TWO, "baC", 0, 0);
+    else
+      set_step(s, THREE, "cD", 0, 0);
+  }
+  if (five) fold.array[1].live = fold.array[2].live = false;
+  set_chunk(&fold.range);
+  int64_t begin = cel_now_ns();
+  fuse();
+  printf("%s %lld, %d steps: compiled in %.2f s, %u bytes of shared memory\n",
+         name, (long long)n, steps, (double)(cel_now_ns() - begin) * 1e-9,
+         fold.face.fused->tiles ? fold.face.fused->shared : 0);
+  for (int32_t s = 0; s < steps; ++s) plain[s] = step_job(s);
+  cel_job all = {.kind = CEL_JOB_FOLD, .fold = &fold.face, .name = "fold"};
+  for (int turn = 0; turn <= TURNS; ++turn) {
+    int64_t a = time_of(plain, steps, TIMES), b = time_of(&all, 1, TIMES);
+    if (turn == 0) continue; /* warms up */
+    printf("  plain %8.2f us a step, fold %8.2f, %.2f times\n",
+           (double)a / 1e3 / (TIMES * steps), (double)b / 1e3 / (TIMES * steps),
+           (double)a / (double)b);
+  }
+  let_go();
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4) return 2;
+  bool random = strcmp(argv[1], "random") == 0;
+  open_gpu();
+  if (random) {
+    chosen.state = strtoull(argv[3], NULL, 10);
+    random_folds(atoll(argv[2]));
+  } else {
+    speed(argv[2], atoll(argv[3]), argc > 4 ? atoi(argv[4]) : 4);
+  }
+  cel_module_destroy(module);
+  backend->destroy(backend);
+  cel_cuda_close(cuda);
+  return 0;
+}
