@@ -4,13 +4,13 @@
 
 bool cel__bands_suit(const cel_fold_job *fold) {
   for (int32_t s = 0; s < fold->steps; ++s) {
-    const cel_fold_step *step = &fold->step[s];
+    const cel_fold_call *step = &fold->step[s];
     const cel_work *work = step->work;
     if (work->reducers > 0 || work->combines || work->work_group[0] > 0 ||
         work->marks || work->waits || work->lua || step->call.sample != NULL)
       return false;
   }
-  return fold->steps <= CEL_FOLD_STEPS && fold->arrays <= CEL_FOLD_ARRAYS;
+  return fold->steps <= CEL_FOLD_CALLS && fold->arrays <= CEL_FOLD_ARRAYS;
 }
 
 /* ---- planning ------------------------------------------------------------ */
@@ -26,7 +26,7 @@ typedef struct fronts {
 
 /* How far a step has to stay behind those before it, on the side above or
  * below. */
-static int64_t behind(const cel_fold_step *step, int32_t dim, bool up,
+static int64_t behind(const cel_fold_call *step, int32_t dim, bool up,
                       const fronts *front) {
   int64_t lag = 0;
   for (int32_t k = 0; k < step->call.views; ++k) {
@@ -42,7 +42,7 @@ static int64_t behind(const cel_fold_step *step, int32_t dim, bool up,
 
 /* Later steps that write what this one reads stay behind by what it reaches on
  * the other side. */
-static void advance(const cel_fold_step *step, int32_t dim, bool up,
+static void advance(const cel_fold_call *step, int32_t dim, bool up,
                     int64_t lag, fronts *front) {
   for (int32_t k = 0; k < step->call.views; ++k) {
     const cel_fold_use *use = &step->use[k];
@@ -137,7 +137,7 @@ void cel__bands_plan(const cel_job *job, int64_t runs, cel__bands *out) {
 /* Step s of the items [begin, end) along the dimension. */
 static cel_status compute(const cel__bands *bands, cel_job *part, int32_t s,
                           int64_t begin, int64_t end) {
-  const cel_fold_step *step = &bands->job->fold->step[s];
+  const cel_fold_call *step = &bands->job->fold->step[s];
   const cel_box *chunk = &step->call.chunk;
   if (begin < chunk->min[bands->dim]) begin = chunk->min[bands->dim];
   if (end > chunk->max[bands->dim]) end = chunk->max[bands->dim];

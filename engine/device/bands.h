@@ -32,7 +32,7 @@ typedef struct cel__bands {
   int64_t begin, end; /* all items of all steps lie there */
   int64_t band;       /* items of a step at a time */
   int64_t apart;
-  int64_t lag[CEL_FOLD_STEPS], lead[CEL_FOLD_STEPS];
+  int64_t lag[CEL_FOLD_CALLS], lead[CEL_FOLD_CALLS];
   int64_t most_lag; /* of any step */
   int32_t runs;     /* at least 1 */
 } cel__bands;

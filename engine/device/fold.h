@@ -21,7 +21,7 @@
 
 #include "device/backend.h"
 
-enum { CEL_FOLD_STEPS = 64, CEL_FOLD_ARRAYS = 64 }; /* at most */
+enum { CEL_FOLD_CALLS = 64, CEL_FOLD_ARRAYS = 64 }; /* at most */
 
 /* What one view of a step is. */
 typedef struct cel_fold_use {
@@ -34,13 +34,13 @@ typedef struct cel_fold_use {
   int32_t below[CEL_DIMS], above[CEL_DIMS];
 } cel_fold_use;
 
-typedef struct cel_fold_step {
+typedef struct cel_fold_call {
   const cel_work *work;
   cel_call call;           /* the chunk may be empty, and differ from others' */
   const cel_fold_use *use; /* one for each of the call's views */
   const char *name;        /* as a job's */
   cel_location location;   /* likewise */
-} cel_fold_step;
+} cel_fold_call;
 
 /* What one or several steps touch, and at least one writes. */
 typedef struct cel_fold_array {
@@ -58,7 +58,7 @@ typedef struct cel_fold_array {
  * back. */
 typedef struct cel_fold_job {
   int32_t steps;
-  const cel_fold_step *step;
+  const cel_fold_call *step;
   int32_t arrays;
   const cel_fold_array *array;
   /* Of GPUs: the entry that computes all steps, see cel_module_fuse. Else null.
@@ -71,7 +71,7 @@ typedef struct cel_fold_job {
  * it, or leaves some as it is. Thread: any. */
 static inline bool cel_fold_loads(const cel_fold_job *fold, int32_t a) {
   for (int32_t s = 0; s < fold->steps; ++s) {
-    const cel_fold_step *step = &fold->step[s];
+    const cel_fold_call *step = &fold->step[s];
     bool touched = false;
     for (int32_t k = 0; k < step->call.views; ++k) {
       if (step->use[k].array != a) continue;

@@ -29,7 +29,7 @@ typedef struct made_work {
 typedef struct made_fold {
   int32_t dims, uses, arrays;
   cel_fold_job face;
-  cel_fold_step step[STEPS];
+  cel_fold_call step[STEPS];
   made_work work[STEPS];
   cel_view view[STEPS][USES];
   cel_fold_array array[ARRAYS];
@@ -132,7 +132,7 @@ static cel_box make_chunk(const cel_box *range, int32_t dims) {
 /* Writes one or two arrays, or the other one in turn. */
 static void make_step(int32_t s, const cel_box *range) {
   made_work *w = &fold.work[s];
-  cel_fold_step *step = &fold.step[s];
+  cel_fold_call *step = &fold.step[s];
   *w = (made_work){.face = {.references = 1, .fn = run},
                    .dims = fold.dims,
                    .salt = cel_random_next(&chosen),
@@ -145,7 +145,7 @@ static void make_step(int32_t s, const cel_box *range) {
   if (turns) make_use(w, (s + 1) % fold.arrays, false);
   for (int64_t n = pick(0, 2); n > 0 && w->uses < USES; --n)
     make_use(w, (int32_t)pick(-1, fold.arrays - 1), false);
-  *step = (cel_fold_step){.work = &w->face, .use = w->use, .name = "step"};
+  *step = (cel_fold_call){.work = &w->face, .use = w->use, .name = "step"};
   step->call.chunk = make_chunk(range, fold.dims);
   step->call.range = *range;
   step->call.ranks = 1;

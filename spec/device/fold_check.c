@@ -170,7 +170,7 @@ static void copy(void *from, void *to, bool back, const cel_box *box) {
 
 typedef struct made {
   cel_fold_job face;
-  cel_fold_step step[STEPS];
+  cel_fold_call step[STEPS];
   cel_fold_use use[STEPS][VIEWS];
   cel_view view[STEPS][VIEWS];
   cel_fold_array array[ARRAYS];
@@ -197,7 +197,7 @@ static void start_fold(int32_t steps, int32_t arrays, int64_t h, int64_t w) {
 static void set_step(int32_t s, int32_t kernel, const char *arrays,
                      int32_t below, int32_t above) {
   float c = .25f;
-  cel_fold_step *step = &fold.step[s];
+  cel_fold_call *step = &fold.step[s];
   step->work = cel_module_work(module, kernel, &c, sizeof c);
   step->use = fold.use[s];
   step->name = "step";

@@ -26,7 +26,7 @@ _Static_assert(sizeof(fold_array) == 64, "celer::fold_array");
 
 /* ---- patterns ------------------------------------------------------------ */
 
-static int32_t reach(const cel_fold_step *step, int d, bool above) {
+static int32_t reach(const cel_fold_call *step, int d, bool above) {
   int32_t most = 0;
   for (int32_t k = 0; k < step->call.views; ++k) {
     const cel_fold_use *use = &step->use[k];
