@@ -1,4 +1,4 @@
-/* fold_check random COUNT SEED | speed NAME N STEPS
+/* fold_check random COUNT SEED | speed NAME N STEPS, and compiler options
  *
  * Folds as one launch on a GPU against their steps one after another, to the
  * bit: stencils with tiles in shared memory, chains in registers. `speed`: one
@@ -75,7 +75,7 @@ static int64_t pick(int64_t lo, int64_t hi) {
   return cel_random_int(&chosen, lo, hi);
 }
 
-static void open_gpu(void) {
+static void open_gpu(int options, char **given) {
   char why[256];
   int32_t first = 0;
   if (cel_cuda_count(why, sizeof why) == 0) {
@@ -90,11 +90,12 @@ static void open_gpu(void) {
   cel_module_set_header(header->data, header->size);
   cel_module_set_fold_header(fold->data, fold->size);
   cel_module_set_sampling(CEL_SAMPLING_OFF);
-  const char *option[] = {"-fmad=false"};
+  const char *option[16] = {"-fmad=false"};
+  for (int i = 0; i < options && i < 15; ++i) option[i + 1] = given[i];
   const cel_source text = {.text = source,
                            .file = "check.cu",
                            .line = 1,
-                           .options = 1,
+                           .options = 1 + (options < 15 ? options : 15),
                            .option = option};
   must(cel_module_begin_cuda(&text, cuda, &module));
   must(cel_module_finish(module, NULL));
@@ -416,9 +417,15 @@ static void speed(const char *name, int64_t n, int32_t steps) {
   set_chunk(&fold.range);
   int64_t begin = cel_now_ns();
   fuse();
-  printf("%s %lld, %d steps: compiled in %.2f s, %u bytes of shared memory\n",
+  int registers = 0, spilt = 0;
+  CUfunction f = fold.face.fused->function[0];
+  cuda->api->cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, f);
+  cuda->api->cuFuncGetAttribute(&spilt, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, f);
+  printf("%s %lld, %d steps: compiled in %.2f s, %u bytes of shared memory, %d "
+         "registers, %d bytes of local memory\n",
          name, (long long)n, steps, (double)(cel_now_ns() - begin) * 1e-9,
-         fold.face.fused->tiles ? fold.face.fused->shared : 0);
+         fold.face.fused->tiles ? fold.face.fused->shared : 0, registers,
+         spilt);
   for (int32_t s = 0; s < steps; ++s) plain[s] = step_job(s);
   cel_job all = {.kind = CEL_JOB_FOLD, .fold = &fold.face, .name = "fold"};
   for (int turn = 0; turn <= TURNS; ++turn) {
@@ -434,7 +441,8 @@ static void speed(const char *name, int64_t n, int32_t steps) {
 int main(int argc, char **argv) {
   if (argc < 4) return 2;
   bool random = strcmp(argv[1], "random") == 0;
-  open_gpu();
+  int fixed = random ? 4 : 5;
+  open_gpu(argc > fixed ? argc - fixed : 0, argv + fixed);
   if (random) {
     chosen.state = strtoull(argv[3], NULL, 10);
     random_folds(atoll(argv[2]));
