@@ -326,6 +326,8 @@ enum {
    * microseconds of work, beside which a call costs nothing, and few enough for
    * the bands of all steps to stay in a cache. */
   CEL_TUNE_BAND_ITEMS = 16384,
+  /* What the bands of all steps touch: half of a core's second cache. */
+  CEL_TUNE_BAND_BYTES = 1 << 20,
   /* So many runs for each thread, as threads wait for the last one; each at
    * least so many times as long as a seam is wide: seams read twice. */
   CEL_TUNE_BAND_RUNS = 4,

@@ -116,6 +116,34 @@ static void plan_along(const cel_box *hull, int32_t dim, int64_t runs,
   out->band = most(1, CEL_TUNE_BAND_ITEMS / most(1, across));
 }
 
+/* Bytes of a row of items in all arrays, across both dimensions. */
+static int64_t row_bytes(const cel_fold_job *fold, const cel_box *hull,
+                         int32_t a, int32_t b) {
+  int64_t items = 1, bytes = 0;
+  for (int32_t d = 0; d < CEL_DIMS; ++d)
+    if (d != a && d != b) items *= hull->max[d] - hull->min[d];
+  for (int32_t i = 0; i < fold->arrays; ++i)
+    bytes += fold->array[i].element_size;
+  return items * bytes;
+}
+
+/* Blocks that are much wider than what neighbours both touch; else they would
+ * be read twice for nothing. */
+static void plan_across(const cel_box *hull, cel__bands *out) {
+  const cel_fold_job *fold = out->job->fold;
+  int32_t across = out->dim + 1;
+  out->across = -1;
+  if (across >= CEL_DIMS || hull->max[across] - hull->min[across] <= 1) return;
+  int64_t rows = out->most_lag + out->band + 2 * longest_reach(fold, out->dim);
+  int64_t row = rows * row_bytes(fold, hull, out->dim, across);
+  int64_t fits = CEL_TUNE_BAND_BYTES / most(1, row);
+  out->most_drift = skew(fold, across, true, out->drift);
+  out->width = most(fits, CEL_TUNE_BAND_SEAMS * (out->most_drift + 1));
+  out->across_begin = hull->min[across];
+  out->across_end = hull->max[across];
+  if (out->width < out->across_end - out->across_begin) out->across = across;
+}
+
 /* Along the slowest dimension that gives each thread a run; else the one that
  * gives most. */
 void cel__bands_plan(const cel_job *job, int64_t runs, cel__bands *out) {
@@ -130,24 +158,32 @@ void cel__bands_plan(const cel_job *job, int64_t runs, cel__bands *out) {
     plan_along(&hull, dim, runs, &along);
     if (along.runs > out->runs) *out = along;
   }
+  plan_across(&hull, out);
 }
 
 /* ---- carrying out -------------------------------------------------------- */
 
-/* Step s of the items [begin, end) along the dimension. */
+static void clip(cel_box *box, int32_t dim, int64_t begin, int64_t end) {
+  if (box->min[dim] < begin) box->min[dim] = begin;
+  if (box->max[dim] > end) box->max[dim] = end;
+}
+
+/* Step s of the items [begin, end) along the dimension, of the block from `q`
+ * on. */
 static cel_status compute(const cel__bands *bands, cel_job *part, int32_t s,
-                          int64_t begin, int64_t end) {
+                          int64_t begin, int64_t end, int64_t q) {
   const cel_fold_call *step = &bands->job->fold->step[s];
-  const cel_box *chunk = &step->call.chunk;
-  if (begin < chunk->min[bands->dim]) begin = chunk->min[bands->dim];
-  if (end > chunk->max[bands->dim]) end = chunk->max[bands->dim];
-  if (begin >= end || cel_box_is_empty(chunk)) return CEL_E_OK;
+  cel_box chunk = step->call.chunk;
+  clip(&chunk, bands->dim, begin, end);
+  if (bands->across >= 0)
+    clip(&chunk, bands->across, q - bands->drift[s],
+         q - bands->drift[s] + bands->width);
+  if (cel_box_is_empty(&chunk)) return CEL_E_OK;
   part->work = step->work;
   part->name = step->name;
   part->location = step->location;
   part->call = step->call;
-  part->call.chunk.min[bands->dim] = begin;
-  part->call.chunk.max[bands->dim] = end;
+  part->call.chunk = chunk;
   return cel_job_run(part);
 }
 
@@ -161,27 +197,39 @@ static int64_t run_at(const cel__bands *bands, int64_t i) {
   return bands->begin + n / bands->runs * i + n % bands->runs * i / bands->runs;
 }
 
-cel_status cel__bands_run(const cel__bands *bands, int64_t i) {
-  const int32_t steps = bands->job->fold->steps;
+/* The sweep of run i over one block. */
+static cel_status sweep(const cel__bands *bands, cel_job *part, int64_t i,
+                        int64_t q) {
   const int64_t from = run_at(bands, i), to = run_at(bands, i + 1);
   const bool first = i == 0, last = i == bands->runs - 1;
-  cel_job part = part_of(bands);
   for (int64_t r = from; r < to + bands->most_lag; r += bands->band)
-    for (int32_t s = 0; s < steps; ++s) {
+    for (int32_t s = 0; s < bands->job->fold->steps; ++s) {
       int64_t begin = r - bands->lag[s], end = begin + bands->band;
       int64_t low = first ? bands->begin : from + bands->lead[s];
       int64_t high = last ? bands->end : to - bands->lag[s];
-      CEL_TRY(compute(bands, &part, s, begin < low ? low : begin,
-                      end > high ? high : end));
+      CEL_TRY(compute(bands, part, s, begin < low ? low : begin,
+                      end > high ? high : end, q));
     }
+  return CEL_E_OK;
+}
+
+cel_status cel__bands_run(const cel__bands *bands, int64_t i) {
+  cel_job part = part_of(bands);
+  if (bands->across < 0) return sweep(bands, &part, i, 0);
+  for (int64_t q = bands->across_begin;
+       q < bands->across_end + bands->most_drift; q += bands->width)
+    CEL_TRY(sweep(bands, &part, i, q));
   return CEL_E_OK;
 }
 
 cel_status cel__bands_seam(const cel__bands *bands, int64_t i) {
   const int64_t at = run_at(bands, i);
+  cel__bands whole = *bands;
   cel_job part = part_of(bands);
+  whole.across = -1;
   for (int32_t s = 0; s < bands->job->fold->steps; ++s)
-    CEL_TRY(compute(bands, &part, s, at - bands->lag[s], at + bands->lead[s]));
+    CEL_TRY(
+        compute(&whole, &part, s, at - bands->lag[s], at + bands->lead[s], 0));
   return CEL_E_OK;
 }
 

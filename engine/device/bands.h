@@ -15,8 +15,9 @@
  * from j - E to j + D: by `above` and `below` of what is read. Then, for all
  * s < t that meet so, lag[t] >= lag[s] + D and lead[t] >= lead[s] + E. It
  * follows that (1) behind the front of a band all is there that the next step's
- * band touches; (2) no run touches what another run touches, where one of them
- * writes it; (3) two seams that are `apart` or more do not, either.
+ * band touches, and so of blocks, whose drift keeps the same; (2) no run
+ * touches what another run touches, where one of them writes it; (3) two seams
+ * that are `apart` or more do not, either.
  *
  * Cost: a plan takes a few ns per view of each step and allocates nothing; a
  * band costs a call of its work's function.
@@ -34,7 +35,13 @@ typedef struct cel__bands {
   int64_t apart;
   int64_t lag[CEL_FOLD_CALLS], lead[CEL_FOLD_CALLS];
   int64_t most_lag; /* of any step */
-  int32_t runs;     /* at least 1 */
+  /* Where the rows of all steps' bands are more than a cache holds: blocks of
+   * `width` along this dimension, each swept over by itself; else -1. A block
+   * of a step lies `drift` items back, as its bands do by `lag`. */
+  int32_t across;
+  int64_t width, across_begin, across_end;
+  int64_t drift[CEL_FOLD_CALLS], most_drift;
+  int32_t runs; /* at least 1 */
 } cel__bands;
 
 /* Whether works and steps are such that bands give what launches one after

@@ -1,11 +1,13 @@
-/* bands_check bands|jobs COUNT SEED [lag|lead|apart|reach|order]
+/* bands_check bands|jobs COUNT SEED [lag|lead|apart|reach|order|drift]
+ * bands_check speed wave|heat N STEPS THREADS
  *
  * Random folds against their steps one after another, to the bit: each element
  * becomes a hash of all that its item may read, what it held among it, and some
  * items write nothing. `bands`: runs and seams by themselves, in any order.
  * `jobs`: by the processor's threads. The last word plants a fault, which is to
  * be found: then it exits with 3 and says after how many folds. Run by
- * bands_spec.lua.
+ * bands_spec.lua. `speed`: compiled kernels over N^2 or N^3 items, in turns
+ * with plain launches.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -14,6 +16,9 @@
 
 #include "base/random.h"
 #include "device/bands.h"
+#include "device/clock.h"
+#include "device/kernel.h"
+#include "embed/embedded.h"
 #include "tuning.h"
 
 enum { STEPS = 20, ARRAYS = 5, USES = 5, ROOM = 9000 };
@@ -210,6 +215,18 @@ static void plant(cel__bands *bands) {
   if (is("apart")) bands->runs = (int32_t)(bands->end - bands->begin);
 }
 
+/* Blocks across, narrower than the plan has them; or none. */
+static void choose_blocks(cel__bands *bands) {
+  int32_t across = bands->dim + 1;
+  bands->across =
+      bands->across_end > bands->across_begin && cel_random_chance(&chosen, 60)
+          ? across
+          : -1;
+  bands->width = pick(1, 20);
+  for (int32_t s = 1; s < fold.face.steps && is("drift"); ++s)
+    if (bands->drift[s] > 0) bands->drift[s]--;
+}
+
 static void must(cel_status status) {
   if (status != CEL_E_OK) cel_bug("%s", cel_error_last()->text);
 }
@@ -221,6 +238,7 @@ static void by_bands(const cel_job *job) {
   cel__bands_plan(job, pick(1, 8) * CEL_TUNE_BAND_RUNS, &bands);
   plant(&bands);
   bands.band = pick(1, 9);
+  choose_blocks(&bands);
   int64_t runs = bands.runs, left = 2 * runs - 1;
   if (runs < 1) return; /* of a fault, in an empty fold */
   while (left > 0) {
@@ -254,6 +272,85 @@ static void by_threads(cel_job *job) {
   if (done.error != NULL) cel_bug("%s", done.error->text);
 }
 
+static int64_t time_of(cel_job *job, int jobs) {
+  cel_done done;
+  int64_t begin = cel_now_ns();
+  for (int i = 0; i < jobs; ++i) backend->submit(backend, 0, 0, &job[i]);
+  for (int n = 0; n < jobs;)
+    if (backend->poll(backend, &done, 1) == 1)
+      ++n;
+    else
+      sched_yield();
+  return cel_now_ns() - begin;
+}
+
+static const char kernels[] =
+    "kernel void wave(item<2> it, inout<float, 2> up, in<float, 2> u) {\n"
+    "  const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);\n"
+    "  const float uy = u(min(y + 1, h - 1), x) + u(max(y - 1, 0), x);\n"
+    "  const float ux = u(y, min(x + 1, w - 1)) + u(y, max(x - 1, 0));\n"
+    "  up(y, x) = 2 * u(y, x) - up(y, x) + 0.25f * (ux + uy - 4 * u(y, x));\n"
+    "}\n"
+    "kernel void heat(item<3> it, out<float, 3> b, in<float, 3> a) {\n"
+    "  const int z = it[0], y = it[1], x = it[2], n = it.range(0);\n"
+    "  const float here = a(z, y, x);\n"
+    "  const float dz = a(min(z + 1, n - 1), y, x) + a(max(z - 1, 0), y, x);\n"
+    "  const float dy = a(z, min(y + 1, n - 1), x) + a(z, max(y - 1, 0), x);\n"
+    "  const float dx = a(z, y, min(x + 1, n - 1)) + a(z, y, max(x - 1, 0));\n"
+    "  b(z, y, x) = here + 0.125f * (dz + dy + dx - 6 * here);\n"
+    "}\n";
+
+static void speed(bool heat, int64_t n, int32_t steps, int32_t threads) {
+  cel_box range = cel_box_sized(n, n, heat ? n : 1);
+  cel_module *module;
+  cel_job all = {.kind = CEL_JOB_FOLD, .fold = &fold.face}, plain[STEPS] = {0};
+  const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
+  const cel_source text = {.text = kernels, .file = "check.cu", .line = 1};
+  const cel_backend_config config = {.devices = 1, .cores = threads};
+  size_t bytes = (size_t)cel_box_volume(&range) * sizeof(float);
+  cel_module_set_header(header->data, header->size);
+  cel_module_set_sampling(CEL_SAMPLING_OFF);
+  must(cel_module_begin_cpu(&text, &module));
+  must(cel_module_finish(module, NULL));
+  must(cel_backend_cpu(&config, &backend));
+  cel_work *work = cel_module_work(module, heat, NULL, 0);
+  void *memory[2];
+  for (int a = 0; a < 2; ++a) {
+    must(backend->reserve(backend, 0, bytes, &memory[a]));
+    memset(memory[a], 0, bytes);
+  }
+  fold.face = (cel_fold_job){
+      .steps = steps, .step = fold.step, .arrays = 2, .array = fold.array};
+  for (int32_t s = 0; s < steps; ++s) {
+    cel_fold_use *use = fold.work[s].use;
+    cel_fold_call *step = &fold.step[s];
+    use[0] = (cel_fold_use){.array = s % 2, .writes = true, .keeps = true};
+    use[1] = (cel_fold_use){
+        .array = 1 - s % 2, .below = {1, 1, heat}, .above = {1, 1, heat}};
+    *step = (cel_fold_call){.work = work, .use = use, .name = "step"};
+    step->call = (cel_call){.chunk = range,
+                            .range = range,
+                            .ranks = 1,
+                            .views = 2,
+                            .view = fold.view[s]};
+    for (int k = 0; k < 2; ++k)
+      fold.view[s][k] = (cel_view){
+          .base = memory[use[k].array], .layout = range, .box = range};
+    plain[s] =
+        (cel_job){.kind = CEL_JOB_CALL, .work = work, .call = step->call};
+  }
+  for (int turn = 0; turn < 6; ++turn) {
+    int64_t a = time_of(plain, steps), b = time_of(&all, 1);
+    printf("  plain %8.2f ms a step, fold %8.2f, %.2f times\n",
+           (double)a / 1e6 / steps, (double)b / 1e6 / steps,
+           (double)a / (double)b);
+  }
+  work->destroy(work);
+  for (int a = 0; a < 2; ++a) backend->release(backend, 0, memory[a], bytes);
+  backend->destroy(backend);
+  cel_module_destroy(module);
+}
+
 static void one_after_another(void) {
   for (int32_t s = 0; s < fold.face.steps; ++s)
     must(run(fold.step[s].work, &fold.step[s].call));
@@ -263,6 +360,12 @@ int main(int argc, char **argv) {
   static cel_fold_use told[STEPS][USES];
   if (argc < 4) return 2;
   bool bands = strcmp(argv[1], "bands") == 0;
+  if (strcmp(argv[1], "speed") == 0 && argc > 5) {
+    int64_t steps = atoll(argv[4]);
+    speed(strcmp(argv[2], "heat") == 0, atoll(argv[3]),
+          (int32_t)(steps < STEPS ? steps : STEPS), atoi(argv[5]));
+    return 0;
+  }
   long count = atol(argv[2]);
   chosen.state = strtoull(argv[3], NULL, 10);
   if (argc > 4) fault = argv[4];

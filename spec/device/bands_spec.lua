@@ -15,7 +15,7 @@ describe("bands", function()
     end)
   end
 
-  for _, fault in ipairs({ "lag", "lead", "apart", "reach", "order" }) do
+  for _, fault in ipairs({ "lag", "lead", "apart", "reach", "order", "drift" }) do
     it(("find a fault in what keeps steps apart: %s"):format(fault), function()
       local r = run("bands", "500", "7", fault)
       assert.equal(3, r.status, r.stdout .. r.stderr)
