@@ -331,6 +331,12 @@ enum {
   /* So many runs for each thread, as threads wait for the last one; each at
    * least so many times as long as a seam is wide: seams read twice. */
   CEL_TUNE_BAND_RUNS = 4,
+  /* Calls that wait in a lane are carried out in one pass where memory is what
+   * they take: they touch more than caches hold, and an item takes no longer
+   * than its elements' way. At most so many. */
+  CEL_TUNE_FOLD_BYTES = 8 << 20,
+  CEL_TUNE_FOLD_ITEM_PS = 4000,
+  CEL_TUNE_FOLD_CALLS = 16,
   CEL_TUNE_BAND_SEAMS = 8,
   /* Runs of a kernel after which its estimate only shrinks by one part in so
    * many of what it is too long. */

@@ -547,32 +547,4 @@ using celer::inout;
 using celer::item;
 using celer::out;
 
-#ifdef CELER_TILE_MIN
-namespace celer {
-template <class T> struct is_whole { static constexpr bool value = false; };
-template <> struct is_whole<int> { static constexpr bool value = true; };
-template <> struct is_whole<long> { static constexpr bool value = true; };
-template <> struct is_whole<long long> { static constexpr bool value = true; };
-// Branches, which the compiler decides by what is supposed of coordinates.
-template <class A, class B> CELER_FN constexpr auto least(A a, B b) {
-  if constexpr (is_whole<A>::value && is_whole<B>::value) {
-    using T = decltype(true ? A() : B());
-    if (T(b) < T(a)) return T(b);
-    return T(a);
-  } else
-    return min(a, b);
-}
-template <class A, class B> CELER_FN constexpr auto most(A a, B b) {
-  if constexpr (is_whole<A>::value && is_whole<B>::value) {
-    using T = decltype(true ? A() : B());
-    if (T(a) < T(b)) return T(b);
-    return T(a);
-  } else
-    return max(a, b);
-}
-} // namespace celer
-#define min(...) celer::least(__VA_ARGS__)
-#define max(...) celer::most(__VA_ARGS__)
-#endif
-
 #endif

@@ -264,24 +264,13 @@ template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
     }
   }
 
-  // `Before` is what the step before has around it: so much less is what a step
-  // reaches, and in an inner tile all that lies within the range.
-  template <class S, bool Inner, class Before>
+  template <class S, bool Inner>
   static __device__ __forceinline__ void item_of(const typename S::packed &p,
                                                  const tile_place &t, int r) {
-    using M = typename S::around;
     const int i = t.i + t.y + r, j = t.j + t.x;
     const launch &w = p.where;
     const int h = int(w.range[0]), v = int(w.range[1]);
     if (!Inner && unsigned(i - w.min[0]) >= w.extent[0]) return;
-#ifdef CELER_TILE_SUPPOSE
-    if (Inner) {
-      __builtin_assume(i >= Before::below0 - M::below0);
-      __builtin_assume(i < h - (Before::above0 - M::above0));
-      __builtin_assume(j >= Before::below1 - M::below1);
-      __builtin_assume(j < v - (Before::above1 - M::above1));
-    }
-#endif
     S::run(p, item<2>{{i, j}, {h, v}}, in_tile{index(t.i) * TX + t.j});
   }
 
@@ -296,7 +285,7 @@ template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
            t.y + r < TY - L::above0 + M::above0;
   }
 
-  template <bool Inner, class L, class Before, class S>
+  template <bool Inner, class L, class S>
   static __device__ __forceinline__ void compute(const typename S::packed &p,
                                                  const tile_place &t) {
     using M = typename S::around;
@@ -304,21 +293,20 @@ template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
         (Inner || unsigned(t.j + t.x - p.where.min[1]) < p.where.extent[1])) {
       if (Inner && in_row<M, L>(t, 0) && in_row<M, L>(t, rows - 1)) {
 #pragma unroll
-        for (int r = 0; r < rows; ++r) item_of<S, Inner, Before>(p, t, r);
+        for (int r = 0; r < rows; ++r) item_of<S, Inner>(p, t, r);
       } else {
 #pragma unroll 1
         for (int r = 0; r < rows; ++r)
-          if (in_row<M, L>(t, r)) item_of<S, Inner, Before>(p, t, r);
+          if (in_row<M, L>(t, r)) item_of<S, Inner>(p, t, r);
       }
     }
     __syncthreads();
   }
-  template <bool Inner, class L, class Before, class S, class... Rest, class P>
+  template <bool Inner, class L, class S, class... Rest, class P>
   static __device__ __forceinline__ void advance(const P &p,
                                                  const tile_place &t) {
-    compute<Inner, L, Before, S>(p.first, t);
-    if constexpr (sizeof...(Rest) > 0)
-      advance<Inner, L, typename S::around, Rest...>(p.rest, t);
+    compute<Inner, L, S>(p.first, t);
+    if constexpr (sizeof...(Rest) > 0) advance<Inner, L, Rest...>(p.rest, t);
   }
 
   template <bool Inner, class L, int A, class Of>
@@ -346,7 +334,7 @@ template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
   body(const packed &p, const tile_place &t, indices<A...>) {
     (fetch<Inner, A, E>(p, t), ...);
     __syncthreads();
-    advance<Inner, L, L, Steps...>(p.steps, t);
+    advance<Inner, L, Steps...>(p.steps, t);
     (leave<Inner, L, A, E>(p, t), ...);
   }
 
@@ -373,14 +361,12 @@ template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
       const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
     celer::fold<__VA_ARGS__>::chain(celer_given);                              \
   }
-#ifndef CELER_TILE_BLOCKS
-#define CELER_TILE_BLOCKS 1
-#endif
-// `around` is in parentheses: a margin.
+// Four blocks at a time: with fewer registers for each thread than it would
+// take, but more threads, whose loads are under way meanwhile. `around` is in
+// parentheses: a margin.
 #define CELER_MARGIN(...) celer::margin<__VA_ARGS__>
 #define CELER_TILE(around, ...)                                                \
-  extern "C" __global__ void __launch_bounds__(512, CELER_TILE_BLOCKS)         \
-      celer_fused(const __grid_constant__ celer::fold<__VA_ARGS__>::packed     \
-                      celer_given) {                                           \
+  extern "C" __global__ void __launch_bounds__(512, 4) celer_fused(            \
+      const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
     celer::fold<__VA_ARGS__>::tile<CELER_MARGIN around>(celer_given);          \
   }

@@ -63,10 +63,14 @@ typedef struct cel_job {
   int32_t from_memory, to_memory; /* COPY; 0, too, where devices reach both */
   cel_box box;                    /* COPY, INIT */
   const cel_init *init;
-  const cel_work *work;  /* CALL */
-  int32_t lane;          /* of a host's, once it is there */
-  bool follows;          /* what it begins after may be before it there */
-  cel_call call;         /* CALL; call.view is the submitter's too */
+  const cel_work *work; /* CALL */
+  int32_t lane;         /* of a host's, once it is there */
+  bool follows;         /* what it begins after may be before it there */
+  cel_call call;        /* CALL; call.view is the submitter's too */
+  /* CALL: what each view is (fold.h), for a backend that carries several calls
+   * of a lane out in one pass over memory; all of these come back at once.
+   * Null: it is to be by itself. */
+  const struct cel_fold_view *use;
   const char *name;      /* of the task, for profilers; may be null */
   cel_location location; /* of the task, for what ends the process */
   /* By a backend that is `timed`: when the device worked on it, in ns of
@@ -186,6 +190,9 @@ typedef struct cel_backend_config {
   /* CUDA: device memory lies in the host and works are C functions, called in
    * stream order; for programs that check what is above the kernels. */
   bool host_works;
+  /* CPU, for specs: calls in a lane are one where they may, whatever they take.
+   */
+  bool folds_always;
   /* CPU: workers are pinned to its cores; borrowed for the call. Null: what
    * hwloc says is ours when cores is 0, and no pinning otherwise. */
   const struct cel_topology *topology;

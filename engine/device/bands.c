@@ -2,14 +2,14 @@
 
 #include "tuning.h"
 
+bool cel__bands_take(const cel_work *work, const cel_call *call) {
+  return work->reducers == 0 && !work->combines && work->work_group[0] == 0 &&
+         !work->marks && !work->waits && !work->lua && call->sample == NULL;
+}
+
 bool cel__bands_suit(const cel_fold_job *fold) {
-  for (int32_t s = 0; s < fold->steps; ++s) {
-    const cel_fold_call *step = &fold->step[s];
-    const cel_work *work = step->work;
-    if (work->reducers > 0 || work->combines || work->work_group[0] > 0 ||
-        work->marks || work->waits || work->lua || step->call.sample != NULL)
-      return false;
-  }
+  for (int32_t s = 0; s < fold->steps; ++s)
+    if (!cel__bands_take(fold->step[s].work, &fold->step[s].call)) return false;
   return fold->steps <= CEL_FOLD_CALLS && fold->arrays <= CEL_FOLD_ARRAYS;
 }
 
@@ -30,7 +30,7 @@ static int64_t behind(const cel_fold_call *step, int32_t dim, bool up,
                       const fronts *front) {
   int64_t lag = 0;
   for (int32_t k = 0; k < step->call.views; ++k) {
-    const cel_fold_use *use = &step->use[k];
+    const cel_fold_view *use = &step->use[k];
     if (use->array < 0) continue;
     const fronts *f = &front[use->array];
     int64_t reach = up ? use->above[dim] : use->below[dim];
@@ -45,7 +45,7 @@ static int64_t behind(const cel_fold_call *step, int32_t dim, bool up,
 static void advance(const cel_fold_call *step, int32_t dim, bool up,
                     int64_t lag, fronts *front) {
   for (int32_t k = 0; k < step->call.views; ++k) {
-    const cel_fold_use *use = &step->use[k];
+    const cel_fold_view *use = &step->use[k];
     if (use->array < 0) continue;
     fronts *f = &front[use->array];
     int64_t reach = up ? use->below[dim] : use->above[dim];
@@ -72,7 +72,7 @@ static int64_t longest_reach(const cel_fold_job *fold, int32_t dim) {
   int64_t reach = 0;
   for (int32_t s = 0; s < fold->steps; ++s)
     for (int32_t k = 0; k < fold->step[s].call.views; ++k) {
-      const cel_fold_use *use = &fold->step[s].use[k];
+      const cel_fold_view *use = &fold->step[s].use[k];
       if (use->array >= 0)
         reach = most(reach, most(use->below[dim], use->above[dim]));
     }

@@ -44,8 +44,11 @@ typedef struct cel__bands {
   int32_t runs; /* at least 1 */
 } cel__bands;
 
-/* Whether works and steps are such that bands give what launches one after
- * another give. Thread: any. */
+/* Whether a step's work is such that its items may be computed in any order,
+ * and part by part. Thread: any. */
+bool cel__bands_take(const cel_work *work, const cel_call *call);
+/* Whether all steps' are, and bands give what launches one after another give.
+ * Thread: any. */
 bool cel__bands_suit(const cel_fold_job *fold);
 /* Into at most `runs` runs, 1 at least; fewer where they would be short. `job`
  * is a FOLD, borrowed. Thread: any. */

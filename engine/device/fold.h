@@ -21,25 +21,27 @@
 
 #include "device/backend.h"
 
-enum { CEL_FOLD_CALLS = 64, CEL_FOLD_ARRAYS = 64 }; /* at most */
+/* At most; views of those that a lane gathers. */
+enum { CEL_FOLD_CALLS = 64, CEL_FOLD_ARRAYS = 64, CEL_FOLD_VIEWS = 12 };
 
 /* What one view of a step is. */
-typedef struct cel_fold_use {
+typedef struct cel_fold_view {
   int32_t array; /* of the fold's; -1: something that no step writes, which may
-                    be read anywhere */
-  bool writes;   /* at the item's own coordinates; may read there, too */
-  bool keeps;    /* items that the kernel does not write stay as they were; not
-                    so of a discard_write */
+                    be read anywhere. Of a job by itself: -1, or not. */
+  uint32_t element_size;
+  bool writes; /* at the item's own coordinates; may read there, too */
+  bool keeps;  /* items that the kernel does not write stay as they were; not
+                  so of a discard_write */
   /* Of a read: how far below and above its item, in each dimension. */
   int32_t below[CEL_DIMS], above[CEL_DIMS];
-} cel_fold_use;
+} cel_fold_view;
 
 typedef struct cel_fold_call {
   const cel_work *work;
-  cel_call call;           /* the chunk may be empty, and differ from others' */
-  const cel_fold_use *use; /* one for each of the call's views */
-  const char *name;        /* as a job's */
-  cel_location location;   /* likewise */
+  cel_call call; /* the chunk may be empty, and differ from others' */
+  const cel_fold_view *use; /* one for each of the call's views */
+  const char *name;         /* as a job's */
+  cel_location location;    /* likewise */
 } cel_fold_call;
 
 /* What one or several steps touch, and at least one writes. */

@@ -1,13 +1,13 @@
-/* bands_check bands|jobs COUNT SEED [lag|lead|apart|reach|order|drift]
+/* bands_check bands|jobs|lanes COUNT SEED [lag|lead|apart|reach|order|drift]
  * bands_check speed wave|heat N STEPS THREADS
  *
  * Random folds against their steps one after another, to the bit: each element
  * becomes a hash of all that its item may read, what it held among it, and some
  * items write nothing. `bands`: runs and seams by themselves, in any order.
- * `jobs`: by the processor's threads. The last word plants a fault, which is to
- * be found: then it exits with 3 and says after how many folds. Run by
- * bands_spec.lua. `speed`: compiled kernels over N^2 or N^3 items, in turns
- * with plain launches.
+ * `jobs`: by the processor's threads; `lanes`: so, each step a call of a lane.
+ * The last word plants a fault, which is to be found: then it exits with 3 and
+ * says after how many folds. Run by bands_spec.lua. `speed`: compiled kernels
+ * over N^2 or N^3 items, in turns with plain launches.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ enum { STEPS = 20, ARRAYS = 5, USES = 5, ROOM = 9000 };
 typedef struct made_work {
   cel_work face; /* first */
   int32_t dims, uses;
-  cel_fold_use use[USES];
+  cel_fold_view use[USES];
   uint64_t salt;
   cel_box extent; /* of the range: footprints are clamped to it */
 } made_work;
@@ -69,7 +69,7 @@ static uint64_t *element(const cel_view *view, const int64_t at[3]) {
          l->min[2];
 }
 
-static uint64_t footprint(const made_work *w, const cel_fold_use *use,
+static uint64_t footprint(const made_work *w, const cel_fold_view *use,
                           const cel_view *view, const int64_t at[3]) {
   cel_box box;
   uint64_t h = 0;
@@ -113,8 +113,11 @@ static cel_status run(const cel_work *work, const cel_call *call) {
 static void make_use(made_work *w, int32_t array, bool writes) {
   for (int32_t k = 0; k < w->uses; ++k)
     if (w->use[k].array == array && (writes || w->use[k].writes)) return;
-  cel_fold_use *use = &w->use[w->uses++];
-  *use = (cel_fold_use){.array = array, .writes = writes, .keeps = true};
+  cel_fold_view *use = &w->use[w->uses++];
+  *use = (cel_fold_view){.array = array,
+                         .element_size = sizeof(uint64_t),
+                         .writes = writes,
+                         .keeps = true};
   for (int d = 0; d < w->dims && !writes; ++d) {
     int64_t most = pick(0, 3);
     use->below[d] = (int32_t)pick(0, most);
@@ -194,7 +197,7 @@ static void make_fold(void) {
 }
 
 /* What the engine is told of reaches is less than what steps do. */
-static void plant_reach(cel_fold_use told[STEPS][USES]) {
+static void plant_reach(cel_fold_view told[STEPS][USES]) {
   for (int32_t s = 0; s < fold.face.steps; ++s) {
     memcpy(told[s], fold.work[s].use, sizeof told[s]);
     for (int32_t k = 0; k < fold.work[s].uses && is("reach"); ++k)
@@ -258,18 +261,57 @@ static void by_bands(const cel_job *job) {
 
 static cel_backend *backend;
 
-static void by_threads(cel_job *job) {
-  cel_done done;
-  if (backend == NULL || cel_random_chance(&chosen, 2)) {
-    if (backend != NULL) backend->destroy(backend);
-    const cel_backend_config config = {.devices = 1,
-                                       .cores = (int32_t)pick(1, 5)};
-    must(cel_backend_cpu(&config, &backend));
+static void open_threads(void) {
+  if (backend != NULL && !cel_random_chance(&chosen, 2)) return;
+  if (backend != NULL) backend->destroy(backend);
+  const cel_backend_config config = {
+      .devices = 1, .cores = (int32_t)pick(1, 5), .folds_always = true};
+  must(cel_backend_cpu(&config, &backend));
+}
+
+static void finish(int jobs) {
+  for (cel_done done; jobs > 0;) {
+    if (backend->poll(backend, &done, 1) == 0) {
+      sched_yield();
+      continue;
+    }
+    if (done.error != NULL) cel_bug("%s", done.error->text);
+    --jobs;
   }
-  job->ticket++;
+}
+
+static void by_threads(cel_job *job) {
+  open_threads();
   backend->submit(backend, 0, 0, job);
-  while (backend->poll(backend, &done, 1) == 0) sched_yield();
-  if (done.error != NULL) cel_bug("%s", done.error->text);
+  finish(1);
+}
+
+static cel_status hold(const cel_work *work, const cel_call *call) {
+  (void)work, (void)call;
+  const int64_t until = cel_now_ns() + 20000;
+  while (cel_now_ns() < until) sched_yield();
+  return CEL_E_OK;
+}
+
+/* Behind something that takes a while, so that most of them wait together. */
+static void by_lane(void) {
+  static const cel_work holding = {.references = 1, .fn = hold};
+  cel_job job[STEPS] = {{0}};
+  open_threads();
+  cel_job first = {.kind = CEL_JOB_CALL,
+                   .work = &holding,
+                   .call.chunk = cel_box_sized(1, 1, 1)};
+  backend->submit(backend, 0, 1, &first);
+  for (int32_t s = 0; s < fold.face.steps; ++s) {
+    job[s] = (cel_job){.ticket = (uint64_t)s,
+                       .kind = CEL_JOB_CALL,
+                       .work = fold.step[s].work,
+                       .call = fold.step[s].call,
+                       .use = fold.step[s].use};
+    if (cel_random_chance(&chosen, 5)) job[s].use = NULL;
+    backend->submit(backend, 0, 1, &job[s]);
+  }
+  finish(fold.face.steps + 1);
 }
 
 static int64_t time_of(cel_job *job, int jobs) {
@@ -322,10 +364,10 @@ static void speed(bool heat, int64_t n, int32_t steps, int32_t threads) {
   fold.face = (cel_fold_job){
       .steps = steps, .step = fold.step, .arrays = 2, .array = fold.array};
   for (int32_t s = 0; s < steps; ++s) {
-    cel_fold_use *use = fold.work[s].use;
+    cel_fold_view *use = fold.work[s].use;
     cel_fold_call *step = &fold.step[s];
-    use[0] = (cel_fold_use){.array = s % 2, .writes = true, .keeps = true};
-    use[1] = (cel_fold_use){
+    use[0] = (cel_fold_view){.array = s % 2, .writes = true, .keeps = true};
+    use[1] = (cel_fold_view){
         .array = 1 - s % 2, .below = {1, 1, heat}, .above = {1, 1, heat}};
     *step = (cel_fold_call){.work = work, .use = use, .name = "step"};
     step->call = (cel_call){.chunk = range,
@@ -357,9 +399,8 @@ static void one_after_another(void) {
 }
 
 int main(int argc, char **argv) {
-  static cel_fold_use told[STEPS][USES];
+  static cel_fold_view told[STEPS][USES];
   if (argc < 4) return 2;
-  bool bands = strcmp(argv[1], "bands") == 0;
   if (strcmp(argv[1], "speed") == 0 && argc > 5) {
     int64_t steps = atoll(argv[4]);
     speed(strcmp(argv[2], "heat") == 0, atoll(argv[3]),
@@ -377,7 +418,12 @@ int main(int argc, char **argv) {
     memcpy(fold.memory, before, sizeof before);
     plant_reach(told);
     cel_job job = {.kind = CEL_JOB_FOLD, .fold = &fold.face};
-    bands ? by_bands(&job) : by_threads(&job);
+    if (strcmp(argv[1], "bands") == 0)
+      by_bands(&job);
+    else if (strcmp(argv[1], "jobs") == 0)
+      by_threads(&job);
+    else
+      by_lane();
     if (memcmp(want, fold.memory, sizeof want) == 0) continue;
     printf("fold %ld differs: %d steps of %d dimensions, %d arrays\n", i + 1,
            fold.face.steps, fold.dims, fold.arrays);

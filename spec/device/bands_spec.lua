@@ -7,13 +7,18 @@ local function run(...)
 end
 
 describe("bands", function()
-  for _, way in ipairs({ "bands", "jobs" }) do
+  for _, way in ipairs({ "bands", "jobs", "lanes" }) do
     it(way .. ": random folds have the bits of their steps one after another", function()
       local r = run(way, "1500", tostring(os.time()))
       assert.equal(0, r.status, r.stdout .. r.stderr)
       assert.equal("1500 folds\n", r.stdout)
     end)
   end
+
+  it("find a fault in what calls of a lane are said to reach", function()
+    local r = run("lanes", "500", "7", "reach")
+    assert.equal(3, r.status, r.stdout .. r.stderr)
+  end)
 
   for _, fault in ipairs({ "lag", "lead", "apart", "reach", "order", "drift" }) do
     it(("find a fault in what keeps steps apart: %s"):format(fault), function()

@@ -172,7 +172,7 @@ static void copy(void *from, void *to, bool back, const cel_box *box) {
 typedef struct made {
   cel_fold_job face;
   cel_fold_call step[STEPS];
-  cel_fold_use use[STEPS][VIEWS];
+  cel_fold_view use[STEPS][VIEWS];
   cel_view view[STEPS][VIEWS];
   cel_fold_array array[ARRAYS];
   cel_box range, chunk;
@@ -207,7 +207,7 @@ static void set_step(int32_t s, int32_t kernel, const char *arrays,
   step->call.views = (int32_t)strlen(arrays);
   step->call.view = fold.view[s];
   for (int32_t k = 0; arrays[k] != '\0'; ++k) {
-    cel_fold_use *use = &fold.use[s][k];
+    cel_fold_view *use = &fold.use[s][k];
     use->writes = use->keeps = arrays[k] < 'a';
     use->array = arrays[k] - (use->writes ? 'A' : 'a');
     for (int d = 0; d < 2 && !use->writes; ++d) {
@@ -236,7 +236,7 @@ static void set_chunk(const cel_box *chunk) {
     fold.step[s].call.chunk = grown(chunk, margin);
     cel_box reads = grown(chunk, more);
     for (int32_t k = 0; k < fold.step[s].call.views; ++k) {
-      const cel_fold_use *use = &fold.use[s][k];
+      const cel_fold_view *use = &fold.use[s][k];
       fold.view[s][k] =
           (cel_view){.base = array[use->array].fold,
                      .layout = fold.range,

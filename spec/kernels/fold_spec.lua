@@ -30,7 +30,8 @@ describe("a fold's launch", function()
     local host = assert(io.open("spec/kernels/fold_host.cc")):read("*a")
     scratch.write(folder .. "/unit.cpp", table.concat({
       '#include "spec/device/gpu_host.h"', "#include <algorithm>", "#include <random>",
-      "#include <vector>", "#define CELER_FOLD 1", k.header, KERNELS, (k.embedded("fold.cuh"):gsub("extern __shared__", "extern")),
+      "#include <vector>", "#define CELER_FOLD 1", k.header, KERNELS,
+      (k.embedded("fold.cuh"):gsub("extern __shared__", "extern")),
       "#undef min\n#undef max\n", host,
     }, "\n"))
     program = folder .. "/unit"

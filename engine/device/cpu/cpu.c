@@ -203,6 +203,7 @@ cel_status cel_backend_cpu(const cel_backend_config *config,
     return status;
   }
   c->kernels->timed = c->copies->timed = config->timed;
+  c->kernels->folds_always = config->folds_always;
   *out = &c->face;
   return CEL_E_OK;
 }

@@ -184,16 +184,30 @@ static bool is_news(cel_lane *lane, const cel_entry *entry) {
   return false;
 }
 
-/* The head is done: hands it over, and lets the lane go on. The lock is held,
- * so that no later job of the lane is handed over before it. */
-static void complete(cel_crew *crew, cel_lane *lane) {
-  cel_entry *entry = lane->head;
-  lane->head = entry->next;
-  if (lane->head == NULL) lane->tail = NULL;
-  if (entry->error != NULL) lane->failed = true;
-  if (entry->job->begin != 0) entry->job->end = cel_now_ns();
-  bool news = is_news(lane, entry);
-  cel_finished_push(crew->finished, entry); /* no longer ours */
+/* When each of several that were carried out as one is said to have been. */
+static void divide_time(cel_entry *head, int32_t jobs) {
+  int64_t begin = head->job->begin, all = cel_now_ns() - begin;
+  if (begin == 0) return;
+  for (int32_t i = 0; i < jobs; ++i, head = head->next) {
+    head->job->begin = begin + all * i / jobs;
+    head->job->end = begin + all * (i + 1) / jobs;
+  }
+}
+
+/* The head is done, or it and what is behind it, `jobs` in all: hands them
+ * over, and lets the lane go on. The lock is held, so that no later job of the
+ * lane is handed over before. */
+static void complete(cel_crew *crew, cel_lane *lane, int32_t jobs) {
+  bool news = false;
+  divide_time(lane->head, jobs);
+  for (; jobs > 0; --jobs) {
+    cel_entry *entry = lane->head;
+    lane->head = entry->next;
+    if (lane->head == NULL) lane->tail = NULL;
+    if (entry->error != NULL) lane->failed = true;
+    news |= is_news(lane, entry);
+    cel_finished_push(crew->finished, entry); /* no longer ours */
+  }
   lane->active = lane->head != NULL;
   if (lane->active) make_runnable(crew, lane);
   if (news && crew->finished->park != NULL) cel_park_wake(crew->finished->park);
@@ -285,9 +299,11 @@ static bool leave(cel_crew *crew, cel_share *share) {
     combine(share);
     pthread_mutex_lock(&crew->lock);
   }
-  cel_free(share->folded);
-  share->entry->error = atomic_load(&share->error);
-  complete(crew, lane_of(share));
+  cel__folded_destroy(share->folded);
+  cel_entry *entry = share->entry;
+  entry->error = atomic_load(&share->error);
+  if (share->jobs > 1) entry->took_ns = 0; /* that of all */
+  complete(crew, lane_of(share), entry->error == NULL ? share->jobs : 1);
   return false;
 }
 
@@ -380,7 +396,7 @@ static void share_out(cel_crew *crew, cel_share *share, int32_t range,
 static void own(cel_crew *crew, cel_share *share, int32_t range) {
   int64_t first = range_at(share, range), done = 0, n = 1, took_ns = 0;
   int64_t begin = cel_now_ns(), most = share->blocks / CEL_TUNE_CREW_SHARE;
-  int64_t expected_ns = share->entry->expected_ns;
+  int64_t expected_ns = share->entry->expected_ns * share->jobs;
   int64_t others_ns = expected_ns - expected_ns / share->blocks;
   if (others_ns > CEL_TUNE_CREW_ASLEEP_NS) {
     share_out(crew, share, range, 0, others_ns);
@@ -432,6 +448,34 @@ static bool cut_box(cel_crew *crew, cel_share *share, const cel_box *box) {
   return true;
 }
 
+static void start(const cel_crew *crew, cel_share *share) {
+  share->ranges = crew->threads;
+  atomic_store(&share->error, NULL);
+  share->inside = 1;
+  share->linked = false;
+}
+
+/* Whether the head and what waits behind it are worth one pass over memory;
+ * then they are cut as one. */
+static bool gather(cel_crew *crew, cel_lane *lane) {
+  cel_share *share = &lane->share;
+  const cel_entry *head = lane->head;
+  if (head->job->use == NULL || head->brief ||
+      (is_light(head) && !crew->folds_always))
+    return false;
+  pthread_mutex_lock(&crew->lock);
+  int32_t jobs = cel__folded_gather(head, crew->folds_always);
+  pthread_mutex_unlock(&crew->lock);
+  if (jobs == 1) return false;
+  share->folded = cel__folded_join(head, jobs, crew->threads, &share->blocks);
+  if (share->folded == NULL) return false;
+  share->entry = lane->head;
+  share->partial = NULL;
+  share->jobs = jobs;
+  start(crew, share);
+  return true;
+}
+
 /* False when the head is to be run whole. */
 static bool cut(cel_crew *crew, cel_lane *lane) {
   cel_share *share = &lane->share;
@@ -440,14 +484,12 @@ static bool cut(cel_crew *crew, cel_lane *lane) {
   share->entry = lane->head;
   share->partial = NULL;
   share->folded = NULL;
+  share->jobs = 1;
   if (job->kind == CEL_JOB_FOLD)
     share->folded = cel__folded_create(job, crew->threads, &share->blocks);
   else if (box == NULL || cel_box_is_empty(box) || !cut_box(crew, share, box))
     return false;
-  share->ranges = crew->threads;
-  atomic_store(&share->error, NULL);
-  share->inside = 1;
-  share->linked = false;
+  start(crew, share);
   return true;
 }
 
@@ -467,16 +509,16 @@ static bool run_lane(cel_crew *crew, cel_lane *lane, int32_t worker) {
   cel_share *share = &lane->share;
   if (lane->failed) { /* what follows may need what has failed */
     pthread_mutex_lock(&crew->lock);
-    complete(crew, lane);
+    complete(crew, lane, 1);
     return false;
   }
   if (crew->timed) entry->job->begin = cel_now_ns();
   bool alone =
       (crew->threads == 1 || is_light(entry)) && reducing(entry->job) == NULL;
-  if (alone || !cut(crew, lane)) {
+  if (!gather(crew, lane) && (alone || !cut(crew, lane))) {
     run_whole(entry);
     pthread_mutex_lock(&crew->lock);
-    complete(crew, lane);
+    complete(crew, lane, 1);
     return false;
   }
   own(crew, share, worker);

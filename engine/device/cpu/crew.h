@@ -51,6 +51,7 @@ typedef struct cel_share {
   _Atomic(cel_error *) error; /* the first; owned until completion */
   struct cel__partial *partial; /* of a reducing call; owned; else null */
   struct cel__folded *folded;   /* of a fold; owned; else null */
+  int32_t jobs;                 /* of the lane that it is, from the head on */
   int64_t worth_ns; /* what is left when linked, less those who were called */
   int32_t inside;   /* threads at work on it */
   bool linked;
@@ -85,8 +86,9 @@ struct cel_crew {
   cel_share *shares;
   cel_worker *idle;
   bool stop;
-  bool timed;      /* jobs are told when they began and ended */
-  int32_t threads; /* started */
+  bool timed;        /* jobs are told when they began and ended */
+  bool folds_always; /* as cel_backend_config's */
+  int32_t threads;   /* started */
   cel_finished *finished;
   cel_topology topology; /* cores 0: threads are not pinned */
   const char *name;

@@ -29,7 +29,7 @@ _Static_assert(sizeof(fold_array) == 64, "celer::fold_array");
 static int32_t reach(const cel_fold_call *step, int d, bool above) {
   int32_t most = 0;
   for (int32_t k = 0; k < step->call.views; ++k) {
-    const cel_fold_use *use = &step->use[k];
+    const cel_fold_view *use = &step->use[k];
     int32_t r = above ? use->above[d] : use->below[d];
     if (use->array >= 0 && r > most) most = r;
   }
