@@ -335,7 +335,7 @@ enum {
    * they take: they touch more than caches hold, and an item takes no longer
    * than its elements' way. At most so many. */
   CEL_TUNE_FOLD_BYTES = 8 << 20,
-  CEL_TUNE_FOLD_ITEM_PS = 4000,
+  CEL_TUNE_FOLD_ITEM_PS = 16000,
   CEL_TUNE_FOLD_CALLS = 16,
   CEL_TUNE_BAND_SEAMS = 8,
   /* Runs of a kernel after which its estimate only shrinks by one part in so

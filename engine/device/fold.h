@@ -22,7 +22,12 @@
 #include "device/backend.h"
 
 /* At most; views of those that a lane gathers. */
-enum { CEL_FOLD_CALLS = 64, CEL_FOLD_ARRAYS = 64, CEL_FOLD_VIEWS = 12 };
+enum {
+  CEL_FOLD_CALLS = 64,
+  CEL_FOLD_ARRAYS = 64,
+  CEL_FOLD_VIEWS = 12,
+  CEL_FOLD_REACH = 1024 /* of items around one */
+};
 
 /* What one view of a step is. */
 typedef struct cel_fold_view {

@@ -1,6 +1,7 @@
 #include "exec/translate.h"
 
 #include "command/collective/member.h"
+#include "fold/shape.h"
 
 cel_record *cel_records_take(cel_records *records) {
   cel_record *record = records->free;
@@ -19,6 +20,7 @@ void cel_records_release(cel_records *records) {
     cel_record *record = records->free;
     records->free = record->next;
     cel_vec_release(&record->views);
+    cel_vec_release(&record->uses);
     cel_vec_release(&record->afters);
     cel_free(record->known);
     cel_vec_release(&record->pieces);
@@ -56,6 +58,45 @@ static void see_row(cel_view *view, const cel_reducer *reducer) {
   view->layout = view->box = reducer->extent;
 }
 
+/* How far an access reaches around items, or that it writes them. False: it
+ * writes otherwise. */
+static bool use_of(const cel_access *access, cel_fold_view *out) {
+  cel_reach reach;
+  *out = (cel_fold_view){.array = -1,
+                         .element_size = access->buffer->element_size};
+  switch (cel_fold_role_of(access, &reach)) {
+  case CEL_FOLD_WRITTEN:
+    out->array = 0;
+    out->writes = true;
+    out->keeps = access->mode != CEL_MODE_DISCARD_WRITE;
+    return true;
+  case CEL_FOLD_AROUND:
+    for (int32_t d = 0; d < access->use.rule->desc.buffer_dims; ++d) {
+      if (reach.below[d] > CEL_FOLD_REACH || reach.above[d] > CEL_FOLD_REACH)
+        return true;
+      out->below[d] = (int32_t)reach.below[d];
+      out->above[d] = (int32_t)reach.above[d];
+    }
+    out->array = 0;
+    return true;
+  default: return !cel_mode_produces(access->mode);
+  }
+}
+
+/* Where the task may be a step of a fold, the device may carry it out together
+ * with others that wait in its lane. */
+static void translate_uses(cel_record *record, const cel_task *task) {
+  record->job.use = NULL;
+  if (task->fold <= 1 || !task->work->alike || task->effects > 0) return;
+  cel_vec_clear(&record->uses);
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    cel_fold_view use;
+    if (!use_of(&task->access[i], &use)) return;
+    cel_vec_push(&record->uses, use);
+  }
+  record->job.use = record->uses.at;
+}
+
 static void translate_call(cel_record *record, const cel_instr *instr,
                            int64_t rank, int64_t ranks) {
   const cel_task *task = instr->task;
@@ -90,6 +131,7 @@ static void translate_call(cel_record *record, const cel_instr *instr,
                                 .effect = task->effect,
                                 .values = record->job.work->values,
                                 .device = instr->device};
+  if (instr->kind == CEL_INSTR_KERNEL) translate_uses(record, task);
   if (!work->samples || task->placement != CEL_PLACE_SPLIT ||
       cel_box_is_empty(&instr->run.chunk))
     return;

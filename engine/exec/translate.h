@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "comm/transport.h"
 #include "device/backend.h"
+#include "device/fold.h"
 #include "device/sample.h"
 #include "instr/instr.h"
 
@@ -42,6 +43,7 @@ typedef struct cel_record {
   int16_t track;     /* of a collective, as of a message */
   cel_sample sample; /* of its job's call */
   CEL_VEC(cel_view) views;
+  CEL_VEC(cel_fold_view) uses; /* of a step of a fold, one for each view */
   CEL_VEC(cel_after) afters;
   uint64_t *known; /* of a job in a lane, where the backend chains: lanes.h */
   CEL_VEC(cel_strided) pieces;

@@ -86,9 +86,10 @@ bool cel__fuse_line(const cel_fold_job *fold, cel_text *out) {
 
 /* Else one launch would round elsewhere than several do. */
 static bool never_contracts(const cel_module *module) {
+  if (module->contract == CEL_CONTRACT_ALWAYS) return false;
+  if (!cel__contracts_by_options(&module->kept.source)) return true;
   for (uint32_t i = 0; i < module->kept.option.n; ++i) {
     const char *option = module->kept.option.at[i];
-    if (strstr(option, "fast-math") != NULL) return false;
     if (strcmp(option, "-fmad=false") == 0 ||
         strcmp(option, "--fmad=false") == 0)
       return true;
