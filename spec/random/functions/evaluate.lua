@@ -185,7 +185,7 @@ end
 ---@param copy reference.copy
 ---@param list table[]  what it returns
 ---@param list_of fun(slots: table): any[]
-function Run:leave(copy, list, list_of)
+function Run.leave(_, copy, list, list_of)
   local frame, out = copy.frame, {}
   local before = frame.returns
   for k = 1, math.max(#list, before and #before or 0) do

@@ -50,7 +50,6 @@ local faults = {
   ["quotients of C"] = { text = replacing("lua::div_whole<", "c_div<"),
     head = "template <class T> CELER_FN T c_div(T a, T b) { return a / b; }\n" },
   ["another wrap"] = { text = replacing("lua::wrap_before<", "lua::wrap_behind<") },
-  ["32 bits"] = { text = replacing("\n  long long x", "\n  int x") },
   ["no -0"] = { text = replacing("lua::minus<(%w+)>%(", "(%1)(-") },
   ["a lost store"] = { text = without_stores },
   ["a thin box"] = { plant = function()

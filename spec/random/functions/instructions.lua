@@ -23,7 +23,7 @@ end
 
 local function place(copy, pc) return copy.frame.name .. copy.name .. " " .. pc end
 
--- ---- constants and variables of the script ----------------------------------------------------
+-- ---- constants and variables of the script --------------------------------------------------
 
 local run = {}
 
@@ -79,7 +79,7 @@ function run.GGET(_, copy, _, i, known)
   return give(i.a, value)
 end
 
--- ---- arithmetic ---------------------------------------------------------------------------------
+-- ---- arithmetic -----------------------------------------------------------------------------
 
 local function result_of(a, b)
   local kind = kinds.join(a.kind, b.kind)
@@ -127,7 +127,7 @@ function run.NOT(_, _, _, i, known)
   return function(s) s[i.a] = not s[i.d] end
 end
 
--- ---- buffers and tables ---------------------------------------------------------------------------
+-- ---- buffers and tables ---------------------------------------------------------------------
 
 local function element(array, field)
   return values.of(kinds.of_type(array.types and array.types[field] or array.type))
@@ -239,7 +239,9 @@ local function put(self, i, known, key_of)
   end
 end
 
-function run.TSETV(self, _, _, i, known) return put(self, i, known, function(s) return s[i.c] end) end
+function run.TSETV(self, _, _, i, known)
+  return put(self, i, known, function(s) return s[i.c] end)
+end
 function run.TSETB(self, _, _, i, known) return put(self, i, known, function() return i.c end) end
 
 function run.TSETS(_, copy, _, i, known)
@@ -267,7 +269,7 @@ function run.TDUP(self, copy, pc, i, known)
   end
 end
 
--- ---- calls ------------------------------------------------------------------------------------------
+-- ---- calls ----------------------------------------------------------------------------------
 
 -- How functions of libraries are computed: of one number, or of any number of them, two by two.
 local unary = { [math.floor] = "floor", [math.ceil] = "ceil", [math.abs] = "abs",
@@ -341,7 +343,7 @@ function run.CALL(self, copy, pc, i, known)
 end
 run.CALLM = run.CALL
 
--- ---- the end ------------------------------------------------------------------------------------------
+-- ---- the end --------------------------------------------------------------------------------
 
 function run.CALLT(self, copy, pc, i, known)
   local more = i.op == "CALLMT"
@@ -363,7 +365,7 @@ function run.RET(self, copy, _, i, known)
 end
 run.RET0, run.RET1, run.RETM = run.RET, run.RET, run.RET
 
--- ---- conditions and loops -----------------------------------------------------------------------------
+-- ---- conditions and loops -------------------------------------------------------------------
 
 local function slot_of(_, d) return nil, d end
 local function number_of(copy, d) return constant(copy, d) end
@@ -484,7 +486,9 @@ function run.LOOP() return M.pass end
 function M.run(self, copy, pc, i, known)
   local f = run[i.op] or error("the evaluator does not know " .. i.op)
   local act = f(self, copy, pc, i, known)
-  if not copy.ways[pc] and not i.op:find "^RET" and not i.op:find "^CALLM?T" then self:go(copy, pc, "next", pc + 1, known) end
+  if not copy.ways[pc] and not i.op:find "^RET" and not i.op:find "^CALLM?T" then
+    self:go(copy, pc, "next", pc + 1, known)
+  end
   return act
 end
 

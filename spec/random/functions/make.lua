@@ -69,7 +69,9 @@ function Maker:index_of(d, depth)
   end
   if r == 5 then return ("math.floor(%s / q)"):format(i) end
   if r == 6 then return ("math.min(%s * q + %d, %s - 1)"):format(i, random(0, 2), n) end
-  if r == 8 then return ("(%s %s %s) %% %s"):format(i, pick { "+", "-" }, pick { "q", "back" }, n) end
+  if r == 8 then
+    return ("(%s %s %s) %% %s"):format(i, pick { "+", "-" }, pick { "q", "back" }, n)
+  end
   if r == 9 then
     return pick { "math.max(%s - 1, 0)", "math.min(%s + 1, %s - 1)" }:format(i, n)
   end
@@ -118,7 +120,8 @@ local numbers = {
   function(self) return self:at(self.floats and "g" or "u") end,
   function(self) return self:at "w" end,
   function(self)
-    return ("%s[%s]"):format(self.floats and pick { "v", "h", "o" } or pick { "v", "o" }, self.items)
+    local out = self.floats and pick { "v", "h", "o" } or pick { "v", "o" }
+    return ("%s[%s]"):format(out, self.items)
   end,
   function(self)
     return (#self.structs > 0 and random(3) > 1 and pick(self.structs) or self:at "b")
@@ -304,8 +307,8 @@ local statements = {
     self:put("if i < %d or i == n - 1 or i == n - 2 then", far)
     self:put("  %s[%s] = %s", out, self.items, self:number(1))
     self:put("else")
-    self:put("  %s[%s] = %s[i - %d%s] + w[i + %d%s]", out, self.items, self.floats and "g" or "u", far, rest,
-      random(2), rest)
+    self:put("  %s[%s] = %s[i - %d%s] + w[i + %d%s]", out, self.items,
+      self.floats and "g" or "u", far, rest, random(2), rest)
     self:put("end")
   end,
   function(self)

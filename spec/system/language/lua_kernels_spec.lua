@@ -91,7 +91,7 @@ describe("a kernel written in Lua", function()
     end)
   end
 
-  script.everywhere("divides what 32 bits do not hold, rounded down, as the interpreter does", setup .. [[
+  script.everywhere("rounds quotients of more than 32 bits as the interpreter does", setup .. [[
 compare("quotients", function(i, w, v) v[i] = floor((w[i] - 2) / 3) end, { 3 },
   { "int", { 3 }, function(i) return i == 1 and -2 ^ 31 or i end },
   { "double", { 3 }, function() return 0 end })
