@@ -239,7 +239,8 @@ function M.prepare(case)
   local ok, variant = pcall(variants.translate, case.f, case.call, "f" .. case.number)
   if not ok then
     case.refused = tostring(variant)
-    return nil
+    local has_line = case.refused:find("^f" .. case.number .. ":%d+: ")
+    return not has_line and failure("differ", "the compiler fails: " .. case.refused) or nil
   end
   local writes_out = variant.graph.writes_out
   case.wanted = reference(case, case.f, writes_out, C[1])
