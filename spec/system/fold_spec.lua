@@ -30,17 +30,19 @@ for i = 0, n - 1 do for j = 0, n - 1 do sum = sum + (1 + (7 * i + j) % 13) * fou
 print(("%.17g"):format(sum))
 ]]
 
-local function script(steps, setup)
+local function script(steps, setup, size)
   local path = scratch.path(".lua")
-  scratch.write(path, (WAVE:gsub("STEPS", steps):gsub("SETUP", setup or "")))
+  scratch.write(path, (WAVE:gsub("STEPS", steps):gsub("SETUP", setup or "")
+    :gsub("n = 48", "n = " .. (size or 48))))
   return path
 end
 
 local function run(options, steps, setup, more)
   local words = { "run" }
   for word in options:gmatch("%S+") do words[#words + 1] = word end
-  words[#words + 1] = script(steps, setup)
-  local r = celer.run(words, more or {})
+  more = more or {}
+  words[#words + 1] = script(steps, setup, more.size)
+  local r = celer.run(words, more)
   assert.equal(0, r.status, r.stderr)
   return r.stdout, r.stderr
 end
@@ -57,6 +59,12 @@ describe("a fold", function()
       assert.equal(want, (run("--fold 4", 11, nil, { ranks = ranks })), ranks)
     end
     assert.equal(want, (run("--fold 4 --devices 3", 11)))
+  end)
+
+  it("gives the same bits where it sweeps over more than caches hold", function()
+    local want = run("", 50, nil, { size = 1100 })
+    assert.equal(want, (run("--fold 16", 50, nil, { size = 1100 })))
+    assert.equal(want, (run("--fold 8", 50, nil, { size = 1100, ranks = 2 })))
   end)
 
   it("exchanges halos once for its steps", function()
