@@ -119,7 +119,9 @@ CELER_FN constexpr auto max(A a, B b) -> decltype(true ? A() : B()) {
 
 template <class T, class L, class H>
 CELER_FN constexpr T clamp(T x, L lo, H hi) {
-  return x < T(lo) ? T(lo) : T(hi) < x ? T(hi) : x;
+  if (T(hi) < x) x = T(hi);
+  if (x < T(lo)) return T(lo);
+  return x;
 }
 
 namespace celer {

@@ -143,6 +143,23 @@ describe("a kernel", function()
     assert.falsy(text:find("gather"))
   end)
 
+  it("does so where clamp keeps them inside", function()
+    local text = assembly([[
+      kernel void step(item<2> it, out<float, 2> v, in<float, 2> u) {
+        const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);
+        v(y, x) = u(clamp(y - 1, 0, h - 1), x) + u(clamp(y + 1, 0, h - 1), x)
+          + u(y, clamp(x - 1, 0, w - 1)) + u(y, clamp(x + 1, 0, w - 1));
+      }
+      using entry = celer::entry<&step>;
+      extern "C" __attribute__((visibility("default"))) void run(const celer::call *c) {
+        entry::run_as<int>(c, entry::sig::all());
+      }
+    ]])
+    if not text then return pending("needs g++ for x86-64") end
+    assert.truthy(text:find("vaddps[^\n]*%%ymm"))
+    assert.falsy(text:find("gather"))
+  end)
+
   it("reaches coordinates beyond 32 bits", function()
     local module = assert(k.compile([[
       kernel void one(item<1> it, out<long, 1> a) { a(it[0]) = it[0]; }

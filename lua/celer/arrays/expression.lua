@@ -52,6 +52,10 @@ setmetatable(Expression, { __index = function(_, key)
   fail("an expression over buffers has no '%s'%s", key, words.advice(key, methods))
 end })
 
+function Expression.__pairs()
+  fail "an expression has no elements yet: celer.array(expression) computes them"
+end
+
 function M.is_expression(value) return getmetatable(value) == Expression end
 
 function Expression.__capture(self, refuse)
@@ -450,7 +454,7 @@ end
 ---@param x celer.expression|celer.buffer|number
 ---@return celer.expression
 function M.cast(element, x)
-  local type_ = require("celer.data.types").find(element)
+  local type_ = require("celer.data.types").find(element, "celer.cast")
   local node = M.of(x, "celer.cast")
   local kind, lanes = kind_of(type_)
   if not rank[kind] or lanes > 1 then
@@ -471,7 +475,7 @@ end
 
 local function copy_of(node)
   local out = {}
-  for key, value in pairs(node) do out[key] = value end
+  for key, value in next, node do out[key] = value end
   return setmetatable(out, Expression)
 end
 

@@ -24,7 +24,7 @@ local function is_number(type_) return type_.class ~= "s" or type_.header ~= nil
 ---@param options? {name: string?}
 ---@return celer.buffer
 function M.zeros(element, extents, options)
-  local type_ = types.find(element)
+  local type_ = types.find(element, "celer.zeros")
   if is_number(type_) then return M.full(type_, extents, type_.class ~= "b" and 0, options) end
   fail("celer.zeros: a struct has no number 0 alone: write celer.full(%q, extents, { x = 0 })",
     type_.name)
@@ -36,7 +36,7 @@ end
 ---@param options? {name: string?}
 ---@return celer.buffer
 function M.ones(element, extents, options)
-  local type_ = types.find(element)
+  local type_ = types.find(element, "celer.ones")
   if is_number(type_) then return M.full(type_, extents, type_.class == "b" or 1, options) end
   fail("celer.ones: a struct has no number 1 alone: write celer.full(%q, extents, { x = 1 })",
     type_.name)
@@ -50,7 +50,7 @@ end
 ---@return celer.buffer
 function M.full(element, extents, value, options)
   if value == nil then fail "celer.full takes a type, extents and the value of each element" end
-  return buffers.new(element, extents, named(options, value))
+  return buffers.new(types.find(element, "celer.full"), extents, named(options, value))
 end
 
 --- A buffer of the same type and shape as another one, without contents.
@@ -85,7 +85,7 @@ function M.arange(element, first, stop, step)
   check_number(call, "the step", step)
   if step == 0 then fail "celer.arange: the step must not be 0" end
   local n = math.max(0, math.ceil((stop - first) / step))
-  local out = buffers.new(element, { n })
+  local out = buffers.new(types.find(element, "celer.arange"), { n })
   out:set(functions.index(0) * step + first)
   return out
 end
@@ -103,7 +103,8 @@ function M.linspace(element, first, last, n)
   if type(n) ~= "number" or n % 1 ~= 0 or n < 0 then
     fail("celer.linspace: the count is a whole number of at least 0, not %s", tostring(n))
   end
-  local out, i = buffers.new(element, { n }), functions.index(0)
+  local out = buffers.new(types.find(element, "celer.linspace"), { n })
+  local i = functions.index(0)
   local step = n > 1 and (last - first) / (n - 1) or 0
   -- Both ends are exact.
   out:set(expression.select(i:lt(n - 1), i * step + first, n > 1 and last or first))

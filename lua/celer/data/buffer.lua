@@ -202,7 +202,7 @@ end
 ---@param options? celer.buffer_options
 ---@return celer.buffer
 function M.new(element, extents, options)
-  local type_ = types.find(element)
+  local type_ = types.find(element, "celer.buffer")
   local dims, size = extents_of.read(extents == nil and {} or extents,
     "celer.buffer: the extents")
   options = options == nil and {} or options

@@ -22,7 +22,7 @@ local known_options = { name = true }
 function M.new(element, value, options)
   options = words.check_options("celer.scalar", options == nil and {} or options, known_options,
     '{ name = "dt" }')
-  local type_ = types.find(element)
+  local type_ = types.find(element, "celer.scalar")
   if type_.class == "s" then
     fail("celer.scalar: a %s is no number: celer.buffer(%q, {}) makes one of it", type_.name,
       type_.name)

@@ -82,14 +82,16 @@ end
 
 --- The type of that name, or the type itself.
 ---@param what string|celer.type
+---@param call? string  begins the message
 ---@return celer.type
-function M.find(what)
+function M.find(what, call)
   if M.is_type(what) then return what end
   local found = type(what) == "string" and known[what]
   if found then return found end
-  place.fail("unknown element type %s; use a C type such as \"float\" or "
-    .. "\"int64_t\", a CUDA vector type such as \"double3\", or celer.struct",
-    type(what) == "string" and ("%q"):format(what) or "of type " .. type(what))
+  place.fail("%s%s; use a C type such as \"float\" or \"int64_t\", a CUDA vector type such as "
+    .. "\"double3\", or celer.struct", call and call .. ": " or "",
+    type(what) == "string" and ("unknown element type %q"):format(what)
+    or "the element type comes first, not " .. require("celer.words").a(what))
 end
 
 function M.is_type(what) return getmetatable(what) == Type end

@@ -115,7 +115,11 @@ end
 ---
 ---@param n integer|celer.time_options
 ---@return fun(): integer?, celer.buffer?
-function M.loop(n)
+function M.loop(n, ...)
+  if select("#", ...) > 0 then
+    place.fail("celer.progress takes how many steps the loop has, and nothing else: it counts "
+      .. "from 1")
+  end
   if type(n) == "table" and not getmetatable(n) then return until_time(check_time(n)) end
   if type(n) ~= "number" or n % 1 ~= 0 or n < 0 or n > 2 ^ 53 then
     place.fail("celer.progress takes how many steps the loop has, not %s",

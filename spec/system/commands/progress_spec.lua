@@ -136,6 +136,8 @@ describe("celer.progress", function()
     for i in celer.progress(5) do if i == 2 then break end end
     refused("celer.progress takes how many steps the loop has, not nil",
       function() celer.progress() end)
+    refused("celer.progress takes how many steps the loop has, and nothing else: it counts from 1",
+      function() celer.progress(10, 20) end)
     refused("celer.progress takes how many steps the loop has, not 1.5",
       function() celer.progress(1.5) end)
   ]])

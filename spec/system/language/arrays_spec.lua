@@ -375,6 +375,7 @@ refused("a:reduce: what it reduces into is a buffer of one element",
   function() a:reduce("sum", a) end)
 refused("t:reduce: t * 2 is a scalar", function() t:reduce("sum", t * 2) end)
 refused("celer.cast: the type must be one of numbers", function() celer.cast("float2", a) end)
+refused("an expression has no elements yet", function() for _ in pairs(a + 1) do break end end)
 refused("celer.math.sqrt takes 1 number", function() m.sqrt(a, a) end)
 refused("whole numbers of at least 0", function() m.uniform(-1) end)
 refused("celer.arange: the step must not be 0", function() celer.arange("int", 1, 2, 0) end)

@@ -296,7 +296,12 @@ same("unnamed", b.name ~= celer.buffer("int").name, true)
 
   script.everywhere("is refused when it makes no sense", [[
 refused("unknown element type \"flaot\"", function() celer.buffer("flaot", 3) end)
-refused("unknown element type of type nil", function() celer.buffer(nil, 3) end)
+refused("celer.buffer: the element type comes first, not nil",
+  function() celer.buffer(nil, 3) end)
+refused("celer.zeros: the element type comes first, not a table", function() celer.zeros { 3 } end)
+refused('celer.cast: unknown element type "flaot"', function()
+  local _ = celer.cast("flaot", 3)
+end)
 refused("at most 3 numbers", function() celer.buffer("int", { 1, 2, 3, 4 }) end)
 refused("not negative", function() celer.buffer("int", { 4, -1 }) end)
 refused("whole numbers", function() celer.buffer("int", { 1.5 }) end)
