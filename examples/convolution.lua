@@ -1,5 +1,6 @@
 -- A picture through a filter: PNG in, PNG out. What lies around a pixel is weighed by
 -- a mask of whole numbers, as often as asked for.
+-- The kernel is in C++, as it divides whole numbers as C does.
 --   celer run convolution.lua [in.png] [out.png] [blur | sharpen | edges | emboss] [times]
 local celer = require "celer"
 

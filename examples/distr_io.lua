@@ -1,6 +1,7 @@
 -- Distributed input and output: all ranks together write one file, each its rows of
 -- a buffer, and read it back. Once by MPI-IO, which is built in; once by parallel
 -- HDF5, a C library that is given the communicator of a collective host task.
+-- The kernels are in C++, as what they show is a C library.
 --   celer run distr_io.lua [rows [columns [folder]]]
 -- HDF5 has to be built with the MPI that celer is: libhdf5-openmpi-103-1 on Debian.
 local celer = require "celer"

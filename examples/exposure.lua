@@ -1,5 +1,6 @@
 -- A camera that finds its exposure: one rank takes a picture, each develops its own rows
 -- of it, and the one looks at all of the result and corrects the exposure for the next.
+-- The kernels are in C++, as they divide whole numbers as C does.
 --   celer run exposure.lua [size] [pictures]
 local celer = require "celer"
 

@@ -1,5 +1,6 @@
 -- Two substances that react and spread, after Gray and Scott. What to compute stands in
 -- a parameter file, a Lua table; the command line has the last word.
+-- The kernels are in C++, to show near<T, D>, which reads beyond the edges.
 --   celer run gray_scott.lua [parameters.lua] [name=value...]
 --   celer run gray_scott.lua coral.lua steps=20000 feed=0.037 'size={600, 600}'
 local celer = require "celer"

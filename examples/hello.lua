@@ -1,4 +1,5 @@
 -- The smallest program: a kernel squares numbers, the driver prints them.
+-- The kernel is in C++; the first program of README.md has one in Lua.
 --   celer run hello.lua [count]
 local celer = require "celer"
 

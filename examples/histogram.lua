@@ -1,4 +1,5 @@
 -- A histogram, and mean and spread, of numbers that each item makes for itself.
+-- The kernels are in C++, for the stream of random numbers that philox has there.
 --
 --   celer run histogram.lua [samples] [bins]
 --

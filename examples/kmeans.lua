@@ -1,6 +1,7 @@
 -- Groups of points, by k-means: one rank says where the middles of the groups are, all
 -- ranks read all of these and say of each of their points which is nearest, and the
 -- one reads what all say and moves the middles.
+-- The kernels are in C++, as they compute with pairs of whole numbers (int2), and divide as C does.
 --   celer run kmeans.lua [points] [groups] [rounds]
 local celer = require "celer"
 

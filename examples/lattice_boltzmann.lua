@@ -1,5 +1,6 @@
 -- Flow past a cylinder by the lattice-Boltzmann method (D2Q9), with pictures of the
 -- vorticity: the wake breaks up into a Karman vortex street.
+-- The kernels are in C++, with `defines`, which the compiler knows.
 --   celer run lattice_boltzmann.lua [height] [steps] [steps per picture] [folder]
 local celer = require "celer"
 

@@ -1,5 +1,6 @@
 -- A matrix product by tiles, whose items share what they read: each tile of A and of B
 -- is brought into local memory once, in one step, and read from there in the next.
+-- The kernel is in C++: only there are tiles.
 --   celer run matmul.lua [size]      a multiple of 16
 local celer = require "celer"
 

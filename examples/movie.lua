@@ -1,6 +1,7 @@
 -- A diffusing spot as a film: frames go into one file, in order, while the next
 -- ones are computed. The file is a host object: open from the first frame to the
 -- last, closed when nothing needs it any more.
+-- The kernels are in C++, as they divide whole numbers as C does.
 --   celer run movie.lua [size] [frames] [file]
 -- The file plays in mpv and ffmpeg (uncompressed Y4M).
 local celer = require "celer"

@@ -1,5 +1,6 @@
 -- Bodies that attract each other, as in nbody.lua, in tiles: the items of one read
 -- as many bodies at a time as they are, once, and share them.
+-- The kernels are in C++: only there are tiles.
 --   celer run nbody_tiled.lua [bodies] [steps]      bodies: a multiple of 64
 local celer = require "celer"
 

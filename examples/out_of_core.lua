@@ -1,6 +1,7 @@
 -- More data than the devices hold: layers that are smoothed one after another, each
 -- with what lies beside its rows and the layer before it. Layers that no device has
 -- room for wait in host memory.
+-- The kernels are in C++, as their numbers wrap around.
 --   celer run [--device-memory 512M] out_of_core.lua [MiB in all [layers [sweeps]]]
 -- The numbers printed do not depend on how much room there was.
 local celer = require "celer"

@@ -1,6 +1,7 @@
 -- A room's response to a flash: in every time step each patch of the walls
 -- gathers light from all earlier steps of all patches. The mappers capture the
 -- step, a new number each time.
+-- The kernels are in C++, to show mappers that are written by hand.
 --   celer run rsim.lua [patches] [steps]
 local celer = require "celer"
 

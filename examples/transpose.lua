@@ -11,32 +11,21 @@ local A = celer.buffer("int", { rows, columns }, { name = "A" })
 local B = celer.buffer("int", { columns, rows }, { name = "B" })
 local wrong = celer.buffer("int64_t", {}, { name = "wrong" })
 
-local kernels = celer.kernel [[
-  kernel void fill(item<2> it, out<int, 2> a) { a(it[0], it[1]) = 7 * it[0] + it[1]; }
-  kernel void turn(item<2> it, in<int, 2> from, out<int, 2> to) {
-    to(it[0], it[1]) = from(it[1], it[0]) + it[0];
-  }
-  // What `steps` turns make of the first contents.
-  kernel void compare(item<2> it, in<int, 2> a, reducer<int64_t> wrong, int steps) {
-    const int i = it[0], j = it[1], odd = steps % 2;
-    const int first = odd ? 7 * j + i : 7 * i + j;
-    wrong += a(i, j) != first + steps / 2 * (i + j) + odd * i;
-  }
-]]
-
-q:submit(function(cg)
-  cg:parallel_for({ rows, columns }, kernels.fill, cg:discard_write(A))
+local fill = celer.kernel(function(i, j, a) a[i][j] = 7 * i + j end)
+local turn = celer.kernel(function(i, j, from, to) to[i][j] = from[j][i] + i end)
+-- What `steps` turns make of the first contents.
+local compare = celer.kernel(function(i, j, a, count)
+  local odd = steps % 2
+  local first = odd == 1 and 7 * j + i or 7 * i + j
+  count:add(a[i][j] == first + math.floor(steps / 2) * (i + j) + odd * i and 0 or 1)
 end)
+
+fill({ rows, columns }, A)
 for _ = 1, steps do
-  q:submit(function(cg)
-    cg:parallel_for(B.extents, kernels.turn, cg:read(A, celer.transposed(1, 0)),
-      cg:discard_write(B))
-  end)
+  turn(B.extents, A, B)
   A, B = B, A
 end
-q:submit(function(cg)
-  cg:parallel_for(A.extents, kernels.compare, cg:read(A), cg:reduce(wrong, "sum"), steps)
-end)
+compare(A.extents, A, celer.sum(wrong))
 
 print(("%d x %d, transposed %d times: %d elements are wrong"):format(rows, columns, steps,
   tonumber(q:drain(wrong)())))

@@ -1,6 +1,7 @@
 -- The wave of wave_sim.lua as a long run that may be killed at any moment: start
 -- it again, on any number of ranks, and it goes on from its last checkpoint. The
 -- result has the same bits.
+-- The kernels are in C++; those of wave_sim.lua are the same in Lua.
 --   celer run wave_restart.lua [size] [steps] [steps per checkpoint] [folder]
 local celer = require "celer"
 
