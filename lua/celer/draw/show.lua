@@ -1,5 +1,6 @@
 --- show.lua -- celer.show: a buffer as a picture in the terminal.
 local buffers = require "celer.data.buffer"
+local celer = require "celer"
 local core = require "celer.core"
 local captures = require "celer.data.snapshot"
 local default = require "celer.submit.default"
@@ -31,13 +32,24 @@ end
 local known = { as = true }
 for name in pairs(image.options) do known[name] = true end
 
-local function snapshot_of(data)
-  if buffers.is_buffer(data) then
-    return default.wait(captures.capture(data, nil, { dry = 0 }))
-  end
+-- Which elements there are to show.
+local function shape_of(data)
   if getmetatable(data) == view.View then return data end
+  if buffers.is_buffer(data) then
+    return { min = { [0] = 0, 0, 0 }, max = data.size, size = data.size }
+  end
   place.fail("celer.show: the first argument must be a buffer or a snapshot, not %s",
     words.a(data))
+end
+
+-- All of a buffer on rank 0, and nothing on others.
+local function for_rank_0(buffer)
+  local dims, a, b, c = buffer.dims, unpack(buffer.extents)
+  return default.wait(captures.capture(buffer, function(rank)
+    local here = celer.max(0, 1 - rank)
+    if dims == 2 then return celer.box({ 0, 0 }, { a * here, b }) end
+    return celer.box({ 0, 0, 0 }, { a * here, b, c })
+  end, { dry = 0 })):here()
 end
 
 ---@class celer.shown: celer.picture
@@ -45,7 +57,8 @@ end
 
 --- Shows a buffer, as it is after all tasks before, or a snapshot as a picture in the terminal,
 --- with the options of celer.png: by kitty's protocol, as sixels, or in coloured half blocks.
---- Where the output is no terminal it shows nothing, unless `as` says how. Rank 0 writes.
+--- Where the output is no terminal it shows nothing, unless `as` says how. Rank 0 writes, and it
+--- alone gets the elements.
 ---@param data celer.buffer|celer.view
 ---@param options? celer.shown
 function M.show(data, options)
@@ -56,10 +69,10 @@ function M.show(data, options)
     place.fail('celer.show: as must be "kitty", "sixel" or "blocks", not %s',
       type(as) == "string" and ("%q"):format(as) or words.a(as))
   end
-  local snapshot = snapshot_of(data)
-  local chosen, fault = image.choose(snapshot.name, snapshot.type, snapshot.dims, snapshot,
-    options)
+  local shape = shape_of(data)
+  local chosen, fault = image.choose(data.name, data.type, data.dims, shape, options)
   if fault then place.fail("celer.show: %s", fault) end
+  local snapshot = shape == data and data or for_rank_0(data)
   if core.rank() ~= 0 or not as and ffi.C.celer_isatty(STDOUT) == 0 then return end
   as = as or terminal.way(os.getenv)
   local drawn = image.with_limits(options, snapshot, chosen and chosen.dim)

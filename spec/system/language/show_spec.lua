@@ -116,6 +116,21 @@ describe("celer.show", function()
     end)
   end
 
+  it("has nothing sent to ranks that show nothing", function()
+    scratch.write(folder .. "/case.lua", [[
+      local celer = require "celer"
+      local u = celer.buffer("float", { 300, 40 })
+      celer.kernel(function(y, x, u) u[y][x] = y + x end)({ 300, 40 }, u)
+      celer.show(u, { as = "blocks" })
+    ]])
+    -- Of a collective rank 0 would count its own part, too.
+    local r = celer.run({ "run", "--log", "info", "--no-collectives", "case.lua" },
+      { ranks = 3, cwd = folder })
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("0 messages with 0 bytes", r.stderr) -- of rank 0
+    assert.is_true(#blocks(r.stdout) > 0)
+  end)
+
   it("draws by kitty's protocol, in pieces", function()
     local bytes, width, height = kitty(shown(GRAY:format("kitty", 20)))
     assert.same({ 100, 140, 100 * 140 * 3 }, { width, height, #bytes })
