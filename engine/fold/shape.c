@@ -21,7 +21,9 @@ static bool is_table(const cel_access *access) {
 }
 
 cel_fold_role cel_fold_role_of(const cel_access *access, cel_reach *reach) {
-  if (access->reducer != NULL || access->rows > 0) return CEL_FOLD_REDUCED;
+  /* What is reduced into has no rule, nor a reducer before its work is made. */
+  if (access->reducer != NULL || access->rows > 0 || access->use.rule == NULL)
+    return CEL_FOLD_REDUCED;
   if (cel_mode_produces(access->mode))
     return is_identity(access->use.rule) ? CEL_FOLD_WRITTEN : CEL_FOLD_OTHER;
   if (cel_rule_reach(&access->use, reach)) return CEL_FOLD_AROUND;

@@ -228,6 +228,10 @@ describe("the window of folds", function()
     assert.is_true(shape({ { u, "read", grown(1), clamped }, writes }))
     assert.is_true(shape({ { table_, "read", all(1) }, writes }))
     assert.is_true(shape({ { u, "read", same(1) }, { v, "read_write", reducer = p:reducer() } }))
+    local group = p:group { range = { 32 }, { u, "read", same(1) }, writes }
+    local access = ffi.cast("cel_access *", group.access)
+    access[1].use.rule = nil -- as of a reducer that is still to be made
+    assert.is_true(c.cel_fold_has_shape(access, 2))
     assert.is_false(shape({ { large, "read", all(1) }, writes }))
     assert.is_false(shape({ { u, "read", same(1) }, { v, "discard_write", all(1) } }))
   end)
