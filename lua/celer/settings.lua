@@ -227,12 +227,13 @@ function M.warn_of_unknown()
   local known, names = {}, {}
   for _, setting in ipairs(M.list) do known[variable(setting.name)] = true end
   for name in pairs(others) do known[name] = true end
-  for name in tables.sorted_pairs(known) do names[#names + 1] = name end
+  local prefix = #variable ""
+  for name in tables.sorted_pairs(known) do names[#names + 1] = name:sub(prefix + 1) end
   for name in tables.sorted_pairs(core.environment "CELER_") do
     if not known[name] then
-      local near = nearest(name, names)
+      local near = nearest(name:sub(prefix + 1), names)
       io.stderr:write(("celer: warning: %s is no variable of celer's, and ignored%s\n"):format(
-        name, near and (", did you mean %s?"):format(near) or ""))
+        name, near and (", did you mean %s?"):format(variable(near)) or ""))
     end
   end
 end

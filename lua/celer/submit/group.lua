@@ -237,6 +237,7 @@ end
 --- Has the work skipped where the flag is 0 when the work's turn comes. What it would have
 --- written stays as it was then.
 ---@param flag celer.buffer  a bool or an integer without dimensions
+---@param ... any  nothing: the work follows by a call of its own
 function Group:when(flag, ...)
   open(self, "cg:when")
   if select("#", ...) > 0 then

@@ -440,9 +440,10 @@ end)
 describe("what is no error", function()
   both("an unknown variable is a warning", function(ranks)
     write "print 'done'"
-    local r = run(ranks, { env = { CELER_HOME = "/opt/celer" } })
-    assert.equal("celer: warning: CELER_HOME is no variable of celer's, and ignored, did you mean "
-      .. "CELER_LOG?\n", r.stderr)
+    local r = run(ranks, { env = { CELER_HOME = "/opt/celer", CELER_BACKEN = "cpu" } })
+    assert.equal("celer: warning: CELER_BACKEN is no variable of celer's, and ignored, did you "
+      .. "mean CELER_BACKEND?\n"
+      .. "celer: warning: CELER_HOME is no variable of celer's, and ignored\n", r.stderr)
     assert.same({ "done\n", 0 }, { r.stdout, r.status })
   end)
 
