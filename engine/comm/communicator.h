@@ -3,8 +3,13 @@
  * Each group has a communicator of all ranks to itself, joined by the group's
  * own thread before its first task (transport.h), so a call that blocks holds
  * up nobody else, and no call meets one of another group. All ranks make the
- * same calls in the same order. A call that another rank never makes blocks
- * until the job ends.
+ * same calls in the same order, but for those that send and receive letters. A
+ * call that another rank never makes blocks until the job ends.
+ *
+ * A letter goes from one rank to one rank, with a tag; those of one pair and
+ * tag arrive in the order in which they were sent. Sending copies it and never
+ * waits, so that ranks may all send first; the task ends when all that it sent
+ * has been received. What a rank sends itself stays here, in `letters`.
  *
  * On one rank without a launcher nothing needs MPI, which is started by the
  * first that asks for a handle.
@@ -59,12 +64,31 @@ typedef struct cel_comm_sum {
   uint64_t count;
 } cel_comm_sum;
 
-enum { CEL_COMM_ALL = -1 }; /* for `root`: every rank gets the result */
+/* For `root`: who gets what. The last two are of numbers that are combined. */
+enum {
+  CEL_COMM_ALL = -1,   /* every rank the result */
+  CEL_COMM_UPTO = -2,  /* each that of all ranks up to itself */
+  CEL_COMM_BEFORE = -3 /* each that of all before it; rank 0 nothing */
+};
+
+enum { CEL_COMM_TAGS = 10000 };
+
+/* What is said of a letter before it comes. */
+typedef struct cel_comm_head {
+  uint64_t kind;        /* the caller's */
+  uint64_t size, count; /* of its elements: one's bytes, and how many */
+} cel_comm_head;
+
+typedef struct cel_comm_letter cel_comm_letter;
 
 typedef struct cel_comm cel_comm;
 struct cel_comm {
   int64_t rank, ranks;
+  uint32_t group;
   uint64_t calls; /* made; of the simulated cluster */
+  /* Not received yet, the oldest first: to this rank itself, and those of
+   * others of which the head has come. */
+  cel_comm_letter *letters;
   cel_status (*barrier)(cel_comm *c);
   cel_status (*broadcast)(cel_comm *c, void *data, uint64_t bytes,
                           int64_t root);
@@ -72,6 +96,18 @@ struct cel_comm {
                        int64_t root);
   cel_status (*reduce)(cel_comm *c, const cel_comm_sum *what, const void *mine,
                        void *out, int64_t root);
+  cel_status (*all_to_all)(cel_comm *c, const void *mine, uint64_t bytes,
+                           void *all);
+  cel_status (*all_to_allv)(cel_comm *c, const void *mine, const uint64_t *give,
+                            void *all, const uint64_t *get);
+  /* Between two ranks. What is sent is freed when it has been received. */
+  cel_status (*send)(cel_comm *c, int64_t to, int32_t tag,
+                     const cel_comm_head *head, void *data);
+  cel_status (*await)(cel_comm *c, int64_t from, int32_t tag,
+                      cel_comm_head *out);
+  cel_status (*take)(cel_comm *c, int64_t from, int32_t tag, void *into,
+                     uint64_t bytes);
+  cel_status (*settle)(cel_comm *c); /* until all that was sent is received */
   cel_status (*handle)(cel_comm *c, void *out);
   void (*destroy)(cel_comm *c);
 };
@@ -88,10 +124,36 @@ cel_status cel_comm_gather(cel_comm *c, const void *mine, uint64_t bytes,
 /* Likewise what ranks' numbers combine to, in `out`; `mine` null: each rank's
  * lie there, and stay where they are not replaced. The order in which they
  * are combined is MPI's choice; with CEL_COMM_ALL all ranks get the same bits.
- */
+ * With CEL_COMM_BEFORE rank 0's `out` stays as it is. */
 cel_status cel_comm_reduce(cel_comm *c, cel_comm_op op, cel_comm_type type,
                            const void *mine, void *out, uint64_t count,
                            int64_t root);
+/* Part k of `mine`, of `bytes`, becomes on rank k part r of `all`, where r is
+ * this rank. */
+cel_status cel_comm_all_to_all(cel_comm *c, const void *mine, uint64_t bytes,
+                               void *all);
+/* Likewise of any lengths: part k has give[k] bytes, and on rank k get[r]. Both
+ * ends know them; only ranks with bytes for each other talk. */
+cel_status cel_comm_all_to_allv(cel_comm *c, const void *mine,
+                                const uint64_t *give, void *all,
+                                const uint64_t *get);
+
+/* Sends a copy of the head's elements. */
+cel_status cel_comm_send(cel_comm *c, int64_t to, int32_t tag,
+                         const cel_comm_head *head, const void *data);
+/* Waits for the oldest letter of rank `from` with this tag, which stays until
+ * it is taken: into as many bytes as its head says. */
+cel_status cel_comm_await(cel_comm *c, int64_t from, int32_t tag,
+                          cel_comm_head *out);
+cel_status cel_comm_take(cel_comm *c, int64_t from, int32_t tag, void *into);
+/* A task ends: waits until what it sent was received. Fails if it has left
+ * letters that had come. With `failed` it only forgets them. */
+cel_status cel_comm_settle(cel_comm *c, bool failed);
+
+/* In which call the group's thread is on this rank, and for whom it waits,
+ * added to a message; nothing where it is in none. Thread: any. */
+void cel_comm_tell(uint32_t group, char *text, size_t size);
+
 /* The MPI_Comm, of CEL_COMM_HANDLE bytes; the communicator's, not to be freed.
  */
 cel_status cel_comm_handle(cel_comm *c, void *out);

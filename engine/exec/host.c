@@ -83,8 +83,11 @@ static cel_status carry_out(lane *l, cel_job *job) {
       cel_bug("group %u has no communicator by this transport", l->group);
     CEL_TRY(control->join(control->self, l->group, &l->comm));
   }
-  if (l->group != 0) job->call.comm = l->comm;
-  return cel_job_run(job);
+  if (l->group == 0) return cel_job_run(job);
+  job->call.comm = l->comm;
+  cel_status status = cel_job_run(job);
+  cel_status rest = cel_comm_settle(l->comm, status != CEL_E_OK);
+  return status != CEL_E_OK ? status : rest;
 }
 
 /* What follows others in its lane may have been to begin after a failure. */

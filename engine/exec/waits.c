@@ -2,6 +2,7 @@
 
 #include "base/amount.h"
 #include "base/text.h"
+#include "comm/communicator.h"
 
 enum { TOLD = 8, PIECES = 4, BOX_TEXT = 160 };
 
@@ -186,6 +187,7 @@ static void tell_release(const cel_instr *instr, writer *w) {
 
 static void tell_state(const cel_node *node, writer *w) {
   const cel_instr *instr = node->instr;
+  uint32_t group = instr->task->collective_group;
   const cel_object *object = instr->kind == CEL_INSTR_HOST
                                  ? object_of(instr->task, CEL_SCOPE_RANK)
                                  : NULL;
@@ -196,6 +198,7 @@ static void tell_state(const cel_node *node, writer *w) {
                     name_of(object));
   else
     cel_text_append(w->text, w->size, ": it is not begun");
+  if (group != 0) cel_comm_tell(group, w->text, w->size);
 }
 
 static void tell_run(const cel_node *node, writer *w) {

@@ -28,6 +28,62 @@ describe("a communicator", function()
       assert.same({ 3, 5 }, { all[0], all[1] })
     end)
 
+    it("has nothing before it, and exchanges with itself", function()
+      local mine, all = ffi.new("double[2]", 3, 4), ffi.new("double[2]", 7, 8)
+      assert.equal("OK", code(c.cel_comm_reduce(comm, "CEL_COMM_SUM", "CEL_COMM_DOUBLE", mine, all,
+        2, c.CEL_COMM_BEFORE)))
+      assert.same({ 7, 8 }, { all[0], all[1] })
+      assert.equal("OK", code(c.cel_comm_reduce(comm, "CEL_COMM_SUM", "CEL_COMM_DOUBLE", mine, all,
+        1, c.CEL_COMM_UPTO)))
+      assert.same({ 3, 8 }, { all[0], all[1] })
+      assert.equal("OK", code(c.cel_comm_all_to_all(comm, mine, 16, all)))
+      assert.same({ 3, 4 }, { all[0], all[1] })
+      local bytes = ffi.new("uint64_t[1]", 8)
+      mine[0] = 5
+      assert.equal("OK", code(c.cel_comm_all_to_allv(comm, mine, bytes, all, bytes)))
+      assert.same({ 5, 4 }, { all[0], all[1] })
+    end)
+
+    local head = ffi.new("cel_comm_head", 9, 8, 2)
+
+    local function send(tag, x)
+      return code(c.cel_comm_send(comm, 0, tag, head, ffi.new("double[2]", x, -x)))
+    end
+
+    -- Of the oldest with a tag.
+    local function receive(tag)
+      local got, into = ffi.new("cel_comm_head"), ffi.new("double[2]")
+      local status = c.cel_comm_await(comm, 0, tag, got)
+      if status ~= 0 then return code(status) end
+      assert.same({ 9ULL, 8ULL, 2ULL }, { got.kind, got.size, got.count })
+      assert.equal("OK", code(c.cel_comm_take(comm, 0, tag, into)))
+      return into[0] + into[1] == 0 and into[0]
+    end
+
+    it("has its own letters, tag by tag in their order", function()
+      assert.equal("OK", send(0, 1))
+      assert.equal("OK", send(3, 2))
+      assert.equal("OK", send(0, 3))
+      assert.equal(2, receive(3))
+      assert.equal(1, receive(0))
+      assert.equal("ARGUMENT", receive(3))
+      assert.equal(3, receive(0))
+      assert.equal("OK", code(c.cel_comm_settle(comm, false)))
+      assert.equal("ARGUMENT", send(c.CEL_COMM_TAGS, 1))
+    end)
+
+    it("says which letters a task has left, and forgets them", function()
+      send(4, 1)
+      send(5, 1)
+      assert.equal("ARGUMENT", code(c.cel_comm_settle(comm, false)))
+      assert.equal("the task has ended without comm:receive(0, 4), which would give what rank 0 "
+        .. "has sent", ffi.string(c.cel_error_last().text))
+      assert.equal("ARGUMENT", receive(5))
+      send(4, 1)
+      assert.equal("OK", code(c.cel_comm_settle(comm, true)))
+      assert.equal("OK", code(c.cel_comm_settle(comm, false)))
+    end)
+
     it("knows no other", function()
       assert.equal("ARGUMENT", code(c.cel_comm_gather(comm, nil, 0, nil, 1)))
       assert.equal("there is no rank 1, of 1", ffi.string(c.cel_error_last().text))
@@ -72,6 +128,13 @@ describe("a communicator", function()
         assert.same({ 10, 20 }, say(0, 10))
         assert.same({ 11, 21 }, say(0, 11))
       end
+    end)
+
+    it("refuses what it cannot do", function()
+      assert.equal("COMM", code(c.cel_comm_broadcast(comms[0], nil, 0, 1)))
+      assert.equal("COMM", code(c.cel_comm_all_to_all(comms[0], nil, 0, nil)))
+      assert.equal("COMM", code(c.cel_comm_send(comms[0], 1, 0, ffi.new "cel_comm_head", nil)))
+      assert.equal("this communicator cannot do that", ffi.string(c.cel_error_last().text))
     end)
 
     it("keeps groups apart", function()

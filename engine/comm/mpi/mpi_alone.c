@@ -69,7 +69,6 @@ void cel_mpi_alone_end(void) {
 
 typedef struct lone_comm {
   cel_comm base;
-  uint32_t group;
   MPI_Comm comm;
   bool made;
 } lone_comm;
@@ -78,7 +77,7 @@ static cel_status handle(cel_comm *c, void *out) {
   lone_comm *lone = (lone_comm *)c;
   if (!lone->made) {
     CEL_TRY(cel_mpi_alone());
-    CEL_TRY(cel__mpi_comm_of_group(lone->group, &lone->comm));
+    CEL_TRY(cel__mpi_comm_of_group(c->group, &lone->comm));
     lone->made = true;
   }
   memcpy(out, &lone->comm, sizeof lone->comm);
@@ -93,8 +92,8 @@ static void destroy(cel_comm *c) {
 
 cel_status cel_comm_alone(uint32_t group, cel_comm **out) {
   lone_comm *lone = cel_alloc_zero(sizeof *lone);
-  lone->group = group;
-  lone->base = (cel_comm){.ranks = 1, .handle = handle, .destroy = destroy};
+  lone->base = (cel_comm){
+      .ranks = 1, .group = group, .handle = handle, .destroy = destroy};
   *out = &lone->base;
   return CEL_E_OK;
 }

@@ -3,6 +3,7 @@
  * group's own thread uses its communicator, at the same time as the driver and
  * as other groups: MPI_THREAD_MULTIPLE. */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "comm/communicator.h"
@@ -10,11 +11,19 @@
 
 enum { REDUCED_AT_ONCE = 1 << 30 };
 
+/* A letter on its way: its head, and a message of its bytes where it has any.
+ */
+typedef struct sent {
+  MPI_Request request[2];
+  cel_comm_head head;
+  void *data;
+} sent;
+
 typedef struct group_comm {
   cel_comm base;
   MPI_Comm comm;
   cel__mpi *mpi;
-  uint32_t group;
+  CEL_VEC(sent *) sent;
 } group_comm;
 
 /* ---- how they come to be ---------------------------------------------------
@@ -277,13 +286,23 @@ static MPI_User_function *own_of(const cel_comm_sum *what) {
   return real && what->op == CEL_COMM_MAX ? greatest : NULL;
 }
 
+static int combine(MPI_Comm comm, const void *from, void *to, int n,
+                   MPI_Datatype type, MPI_Op op, int64_t root) {
+  switch (root) {
+  case CEL_COMM_ALL: return MPI_Allreduce(from, to, n, type, op, comm);
+  case CEL_COMM_UPTO: return MPI_Scan(from, to, n, type, op, comm);
+  case CEL_COMM_BEFORE: return MPI_Exscan(from, to, n, type, op, comm);
+  default: return MPI_Reduce(from, to, n, type, op, (int)root, comm);
+  }
+}
+
 static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
                          const void *mine, void *out, int64_t root) {
   MPI_Datatype type = type_of(what->type);
   MPI_Op op = op_of(what->op);
   uint64_t size = size_of(what->type);
   MPI_User_function *own = own_of(what);
-  bool gets = root == CEL_COMM_ALL || root == c->rank;
+  bool gets = root < 0 || root == c->rank;
   int code = own != NULL ? MPI_Op_create(own, 1, &op) : MPI_SUCCESS;
   for (uint64_t at = 0; at < what->count && code == MPI_SUCCESS;
        at += REDUCED_AT_ONCE) {
@@ -293,12 +312,145 @@ static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
     const void *from = mine != NULL ? (const char *)mine + at * size
                        : gets       ? MPI_IN_PLACE
                                     : to;
-    code = root == CEL_COMM_ALL
-               ? MPI_Allreduce(from, to, n, type, op, comm_of(c))
-               : MPI_Reduce(from, to, n, type, op, (int)root, comm_of(c));
+    code = combine(comm_of(c), from, to, n, type, op, root);
   }
   if (own != NULL && code == MPI_SUCCESS) code = MPI_Op_free(&op);
   return cel__mpi_status(code, "reducing");
+}
+
+static cel_status all_to_all(cel_comm *c, const void *mine, uint64_t bytes,
+                             void *all) {
+  int count;
+  MPI_Datatype type;
+  int code = cel__mpi_bytes_begin(bytes, &count, &type);
+  if (code == MPI_SUCCESS)
+    code = MPI_Alltoall(mine, count, type, all, count, type, comm_of(c));
+  cel__mpi_bytes_end(&type);
+  return cel__mpi_status(code, "exchanging");
+}
+
+/* ---- from one rank to one rank ---------------------------------------------
+ *
+ * A receive is posted for as many bytes as come: longer messages Open MPI 4.1
+ * may write behind it (mpi/README.md).
+ */
+
+enum { PARTS = 2 * CEL_COMM_TAGS }; /* the tag of all_to_allv */
+
+static int head_tag(int32_t tag) {
+  return 2 * tag;
+}
+
+static int data_tag(int32_t tag) {
+  return 2 * tag + 1;
+}
+
+static int begin_receive(MPI_Comm comm, void *into, uint64_t bytes,
+                         int64_t from, int tag, MPI_Request *out) {
+  int count;
+  MPI_Datatype type;
+  int code = cel__mpi_bytes_begin(bytes, &count, &type);
+  if (code == MPI_SUCCESS)
+    code = MPI_Irecv(into, count, type, (int)from, tag, comm, out);
+  cel__mpi_bytes_end(&type);
+  return code;
+}
+
+/* It completes when it is received, not before. */
+static int begin_send(MPI_Comm comm, const void *data, uint64_t bytes,
+                      int64_t to, int tag, MPI_Request *out) {
+  int count;
+  MPI_Datatype type;
+  int code = cel__mpi_bytes_begin(bytes, &count, &type);
+  if (code == MPI_SUCCESS)
+    code = MPI_Issend(data, count, type, (int)to, tag, comm, out);
+  cel__mpi_bytes_end(&type);
+  return code;
+}
+
+static cel_status all_to_allv(cel_comm *c, const void *mine,
+                              const uint64_t *give, void *all,
+                              const uint64_t *get) {
+  MPI_Request *request = cel_alloc(2 * (size_t)c->ranks * sizeof *request);
+  int n = 0, code = MPI_SUCCESS;
+  const char *from = mine;
+  char *to = all;
+  for (int64_t k = 0; k < c->ranks && code == MPI_SUCCESS; ++k) {
+    if (k == c->rank) {
+      if (give[k] > 0) memcpy(to, from, give[k]);
+    } else {
+      if (get[k] > 0)
+        code = begin_receive(comm_of(c), to, get[k], k, PARTS, &request[n++]);
+      if (give[k] > 0 && code == MPI_SUCCESS)
+        code = begin_send(comm_of(c), from, give[k], k, PARTS, &request[n++]);
+    }
+    from += give[k];
+    to += get[k];
+  }
+  if (code == MPI_SUCCESS) code = MPI_Waitall(n, request, MPI_STATUSES_IGNORE);
+  cel_free(request);
+  return cel__mpi_status(code, "exchanging");
+}
+
+static void free_sent(sent *s) {
+  free(s->data);
+  cel_free(s);
+}
+
+/* Frees what has been received. */
+static cel_status sweep(group_comm *g) {
+  int code = MPI_SUCCESS, done = 1;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < g->sent.n; ++i) {
+    sent *s = g->sent.at[i];
+    if (code == MPI_SUCCESS)
+      code = MPI_Testall(2, s->request, &done, MPI_STATUSES_IGNORE);
+    if (code == MPI_SUCCESS && done)
+      free_sent(s);
+    else
+      g->sent.at[kept++] = s;
+  }
+  g->sent.n = kept;
+  return cel__mpi_status(code, "sending");
+}
+
+static cel_status send_letter(cel_comm *c, int64_t to, int32_t tag,
+                              const cel_comm_head *head, void *data) {
+  group_comm *g = (group_comm *)c;
+  uint64_t bytes = head->size * head->count;
+  sent *s = cel_alloc(sizeof *s);
+  *s = (sent){{MPI_REQUEST_NULL, MPI_REQUEST_NULL}, *head, data};
+  cel_vec_push(&g->sent, s);
+  int code = begin_send(g->comm, &s->head, sizeof s->head, to, head_tag(tag),
+                        &s->request[0]);
+  if (code == MPI_SUCCESS && bytes > 0)
+    code = begin_send(g->comm, data, bytes, to, data_tag(tag), &s->request[1]);
+  CEL_TRY(cel__mpi_status(code, "sending"));
+  return sweep(g);
+}
+
+static cel_status await_letter(cel_comm *c, int64_t from, int32_t tag,
+                               cel_comm_head *out) {
+  return cel__mpi_status(MPI_Recv(out, sizeof *out, MPI_BYTE, (int)from,
+                                  head_tag(tag), comm_of(c), MPI_STATUS_IGNORE),
+                         "receiving");
+}
+
+static cel_status take_letter(cel_comm *c, int64_t from, int32_t tag,
+                              void *into, uint64_t bytes) {
+  MPI_Request request;
+  int code =
+      begin_receive(comm_of(c), into, bytes, from, data_tag(tag), &request);
+  if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  return cel__mpi_status(code, "receiving");
+}
+
+static cel_status settle(cel_comm *c) {
+  group_comm *g = (group_comm *)c;
+  int code = MPI_SUCCESS;
+  for (uint32_t i = 0; i < g->sent.n && code == MPI_SUCCESS; ++i)
+    code = MPI_Waitall(2, g->sent.at[i]->request, MPI_STATUSES_IGNORE);
+  return code == MPI_SUCCESS ? sweep(g) : cel__mpi_status(code, "sending");
 }
 
 static cel_status handle(cel_comm *c, void *out) {
@@ -308,8 +460,15 @@ static cel_status handle(cel_comm *c, void *out) {
 
 static void destroy(cel_comm *c) {
   group_comm *g = (group_comm *)c;
+  /* Those that nobody received, after a failure: MPI may still read them. */
+  if (sweep(g) == CEL_E_OK)
+    for (uint32_t i = 0; i < g->sent.n; ++i)
+      for (int k = 0; k < 2; ++k)
+        if (g->sent.at[i]->request[k] != MPI_REQUEST_NULL)
+          MPI_Request_free(&g->sent.at[i]->request[k]);
+  cel_vec_release(&g->sent);
   MPI_Comm_free(&g->comm);
-  lose_group(g->mpi, g->group);
+  lose_group(g->mpi, c->group);
   cel_free(g);
 }
 
@@ -317,6 +476,12 @@ static const cel_comm table = {.barrier = barrier,
                                .broadcast = broadcast,
                                .gather = gather,
                                .reduce = reduce,
+                               .all_to_all = all_to_all,
+                               .all_to_allv = all_to_allv,
+                               .send = send_letter,
+                               .await = await_letter,
+                               .take = take_letter,
+                               .settle = settle,
                                .handle = handle,
                                .destroy = destroy};
 
@@ -325,7 +490,8 @@ cel_status cel__mpi_join(void *self, uint32_t group, cel_comm **out) {
   cel__mpi *m = self;
   CEL_TRY(await_group(m, group, &comm));
   group_comm *g = cel_alloc_zero(sizeof *g);
-  *g = (group_comm){.base = table, .comm = comm, .mpi = m, .group = group};
+  *g = (group_comm){.base = table, .comm = comm, .mpi = m};
+  g->base.group = group;
   g->base.rank = m->base.rank;
   g->base.ranks = m->base.ranks;
   *out = &g->base;

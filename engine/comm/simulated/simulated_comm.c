@@ -26,7 +26,6 @@ struct cel_simulated_comms {
 typedef struct member {
   cel_comm base;
   cel_simulated_comms *comms;
-  uint32_t group;
 } member;
 
 static exchange *find(cel_simulated_comms *m, uint32_t group, uint64_t nth) {
@@ -64,7 +63,7 @@ static cel_status gather(cel_comm *c, const void *mine, uint64_t bytes,
   member *self = (member *)c;
   cel_simulated_comms *m = self->comms;
   pthread_mutex_lock(&m->lock);
-  exchange *e = find(m, self->group, c->calls++);
+  exchange *e = find(m, c->group, c->calls++);
   arrive(m, e, c->rank, mine, bytes);
   cel_status status = await(m, e);
   if (status == CEL_E_OK && bytes > 0 &&
@@ -79,42 +78,18 @@ static cel_status barrier(cel_comm *c) {
   return gather(c, NULL, 0, NULL, CEL_COMM_ALL);
 }
 
-static cel_status refuse(void) {
-  return cel_fail(CEL_E_COMM, "the in-process transport cannot do that");
-}
-
-static cel_status broadcast(cel_comm *c, void *data, uint64_t bytes,
-                            int64_t root) {
-  (void)c, (void)data, (void)bytes, (void)root;
-  return refuse();
-}
-
-static cel_status reduce(cel_comm *c, const cel_comm_sum *what,
-                         const void *mine, void *out, int64_t root) {
-  (void)c, (void)what, (void)mine, (void)out, (void)root;
-  return refuse();
-}
-
-static cel_status handle(cel_comm *c, void *out) {
-  (void)c, (void)out;
-  return refuse();
-}
-
 static void destroy(cel_comm *c) {
   cel_free(c);
 }
 
-static const cel_comm table = {.barrier = barrier,
-                               .broadcast = broadcast,
-                               .gather = gather,
-                               .reduce = reduce,
-                               .handle = handle,
-                               .destroy = destroy};
+static const cel_comm table = {
+    .barrier = barrier, .gather = gather, .destroy = destroy};
 
 cel_comm *cel_simulated_comms_join(cel_simulated_comms *comms, int64_t rank,
                                    uint32_t group) {
   member *self = cel_alloc_zero(sizeof *self);
-  *self = (member){.base = table, .comms = comms, .group = group};
+  *self = (member){.base = table, .comms = comms};
+  self->base.group = group;
   self->base.rank = rank;
   self->base.ranks = comms->ranks;
   return &self->base;

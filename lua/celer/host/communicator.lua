@@ -1,5 +1,6 @@
 --- communicator.lua -- part.comm of a collective host task: how its calls on all
---- ranks talk to each other. All of them make the same calls in the same order.
+--- ranks talk to each other. All of them make the same calls in the same order, but for
+--- send and receive, which are of two of them.
 ---
 --- Values are numbers, strings, booleans and tables of these; memory is a pointer
 --- or an array of FFI, followed by the number of its elements.
@@ -7,15 +8,18 @@ local buffer = require "string.buffer"
 local ffi = require "ffi"
 local core = require "celer.core"
 local decode = require "celer.host.decode"
+local each = require("celer.tables").each
 local place = require "celer.place"
 local reals = require "celer.data.reals"
+local reductions = require "celer.kernel.reduce"
 local element_types = require "celer.data.types"
 local words = require "celer.words"
 
 ffi.cdef(core.embedded "engine/comm/file.h")
 
 local C, fail = ffi.C, place.fail
-local ALL = C.CEL_COMM_ALL
+local ALL, UPTO, BEFORE = C.CEL_COMM_ALL, C.CEL_COMM_UPTO, C.CEL_COMM_BEFORE
+local TAGS = C.CEL_COMM_TAGS
 
 local M = {}
 
@@ -58,29 +62,40 @@ local function check_room(call, p, bytes, what, ...)
   end
 end
 
--- Address and bytes of `n` elements.
-local function memory(call, p, n)
-  if type(n) ~= "number" or n < 0 or n % 1 ~= 0 then
-    fail("%s: memory is followed by the number of its elements, not by %s", call,
-      type(n) == "number" and tostring(n) or words.a(n))
-  end
+local function is_count(n) return type(n) == "number" and n >= 0 and n % 1 == 0 end
+
+local function shown(value)
+  return type(value) == "number" and tostring(value) or words.a(value)
+end
+
+-- The bytes of one element.
+local function size_of(call, p)
   local good, size = pcall(function()
     return tonumber(ffi.cast("char *", p + 1) - ffi.cast("char *", p))
   end)
-  if not good then
-    fail("%s: %s is no pointer to elements", call, tostring(ffi.typeof(p)))
+  if good then return size end
+  fail("%s: %s is no pointer to elements", call, tostring(ffi.typeof(p)))
+end
+
+-- Address and bytes of `n` elements.
+local function memory(call, p, n)
+  if not is_count(n) then
+    fail("%s: memory is followed by the number of its elements, not by %s", call, shown(n))
   end
+  local size = size_of(call, p)
   check_room(call, p, n * size, "%.0f elements", n)
   return ffi.cast("void *", p), n * size
 end
 
-local function root_of(self, call, root)
-  if root == nil then return 0 end
-  if type(root) ~= "number" or root % 1 ~= 0 or root < 0 or root >= self.ranks then
-    fail("%s: there is no rank %s; there are 0 to %d", call,
-      type(root) == "number" and tostring(root) or words.a(root), self.ranks - 1)
+local function check_rank(self, call, rank)
+  if not is_count(rank) or rank >= self.ranks then
+    fail("%s: there is no rank %s; there are 0 to %d", call, shown(rank), self.ranks - 1)
   end
-  return root
+  return rank
+end
+
+local function root_of(self, call, root)
+  return root == nil and 0 or check_rank(self, call, root)
 end
 
 -- A value as text, and back.
@@ -229,6 +244,20 @@ local function op_of(call, op, code)
   return C["CEL_COMM_" .. name]
 end
 
+-- What rank 0 gets of no ranks at all.
+local identities = { SUM = 0, PROD = 1, AND = 1, OR = 0 }
+
+local function nothing(name, code)
+  if identities[name] then return identities[name] end
+  return reductions.identity(name:lower(), element_types.find(code:lower()
+    .. (code:find "INT" and "_t" or "")))
+end
+
+-- What is true becomes 1, also where no other rank's is combined with it.
+local function make_logical(p, n)
+  for i = 0, n - 1 do p[i] = p[i] ~= 0 and 1 or 0 end
+end
+
 local function reduce_memory(self, call, root, p, n, op)
   local at = memory(call, p, n)
   local code = types[tostring(ffi.typeof(p + 0))]
@@ -236,7 +265,11 @@ local function reduce_memory(self, call, root, p, n, op)
     fail("%s: %s is no pointer to numbers", call, tostring(ffi.typeof(p)))
   end
   local operation = op_of(call, op, code)
+  if logical[ops[op]] and (root < 0 or self.ranks == 1) then make_logical(p, n) end
   check(C.cel_comm_reduce(self.comm, operation, C["CEL_COMM_" .. code], nil, at, n, root))
+  if root ~= BEFORE or self.rank > 0 then return end
+  local value = nothing(ops[op], code)
+  for i = 0, n - 1 do p[i] = value end
 end
 
 -- A cell that holds the value, its type, and how to get it out again.
@@ -256,10 +289,12 @@ local function reduce_value(self, call, root, value, op)
   if type(value) == "boolean" and not logical[ops[op]] then
     fail("%s: '%s' is for numbers; booleans have 'and' and 'or'", call, op)
   end
+  if logical[ops[op]] then make_logical(mine, 1) end
   local out = ffi.new(ffi.typeof(mine))
+  if root == BEFORE then out[0] = nothing(ops[op], code) end
   check(C.cel_comm_reduce(self.comm, operation, C["CEL_COMM_" .. code], mine, out, 1,
     root))
-  if root ~= ALL and root ~= self.rank then return nil end
+  if root >= 0 and root ~= self.rank then return nil end
   if type(value) == "boolean" then return out[0] ~= 0 end
   if code == "DOUBLE" then return reals.load(element_types.find "double", out, 0) end
   return out[0]
@@ -292,6 +327,270 @@ function Methods:all_reduce(value, ...)
   place.method(self, Comm, call)
   if not is_memory(value) then return reduce_value(self, call, ALL, value, (...)) end
   reduce_memory(self, call, ALL, value, ...)
+end
+
+local scan_options = { exclusive = true }
+
+-- Which ranks' numbers each gets.
+local function scanned(call, options)
+  options = words.check_options(call, options or {}, scan_options, "{ exclusive = true }")
+  return options.exclusive and BEFORE or UPTO
+end
+
+--- The numbers of all ranks up to this one combined, on each rank; exclusive: of those
+--- before it, and on rank 0 what changes nothing, as 0 for a sum. Of memory each element
+--- by itself, in place: comm:scan(pointer, elements, op, options).
+---@param value any
+---@param ... any
+---@return any
+function Methods:scan(value, ...)
+  local call = "comm:scan"
+  place.method(self, Comm, call)
+  if not is_memory(value) then
+    local op, options = ...
+    return reduce_value(self, call, scanned(call, options), value, op)
+  end
+  local n, op, options = ...
+  reduce_memory(self, call, scanned(call, options), value, n, op)
+end
+
+-- ---- from each to each ------------------------------------------------------
+
+-- Of each rank, which sends `counts[k]` elements of `size` bytes to rank k: how many it
+-- has for this one. They have the same size.
+local function counts_for_me(self, call, counts, size)
+  local n = self.ranks
+  local mine, theirs = ffi.new("uint64_t[?]", 2 * n), ffi.new("uint64_t[?]", 2 * n)
+  for k = 0, n - 1 do mine[2 * k], mine[2 * k + 1] = counts[k], size end
+  check(C.cel_comm_all_to_all(self.comm, mine, 16, theirs))
+  local out = {}
+  for k = 0, n - 1 do
+    out[k] = tonumber(theirs[2 * k])
+    if theirs[2 * k + 1] ~= size then
+      fail("%s: the elements of rank %d have %.0f bytes, and those of rank %d %.0f", call, k,
+        tonumber(theirs[2 * k + 1]), self.rank, size)
+    end
+  end
+  return out
+end
+
+-- Parts of `give[k]` elements become those of `get[k]`.
+local function exchange(self, mine, give, all, get, size)
+  local n = self.ranks
+  local bytes, wanted = ffi.new("uint64_t[?]", n), ffi.new("uint64_t[?]", n)
+  for k = 0, n - 1 do bytes[k], wanted[k] = give[k] * size, get[k] * size end
+  check(C.cel_comm_all_to_allv(self.comm, ffi.cast("const void *", mine), bytes,
+    ffi.cast("void *", all), wanted))
+end
+
+local function all_to_all(self, call, values)
+  local n = self.ranks
+  if type(values) ~= "table" or getmetatable(values) then
+    fail("%s: a table with a value for each rank, from 0 on, comes first, not %s", call,
+      words.a(values))
+  end
+  for k in each(values) do check_rank(self, call, k) end
+  local texts, lengths, at = {}, {}, 0
+  for k = 0, n - 1 do
+    texts[k + 1] = encode(call, values[k])
+    lengths[k] = #texts[k + 1]
+  end
+  local get = counts_for_me(self, call, lengths, 1)
+  local total = 0
+  for k = 0, n - 1 do total = total + get[k] end
+  local all = ffi.new("char[?]", total)
+  exchange(self, table.concat(texts), lengths, all, get, 1)
+  local out = {}
+  for k = 0, n - 1 do
+    out[k] = decode(ffi.string(all + at, get[k]))
+    at = at + get[k]
+  end
+  return out
+end
+
+local function check_apart(call, p, bytes, all)
+  local from, to = ffi.cast("const char *", p), ffi.cast("const char *", all)
+  if bytes > 0 and from < to + bytes and to < from + bytes then
+    fail("%s: what is sent and what is received lie in the same memory", call)
+  end
+end
+
+--- Each rank's value for each other: values[k] goes to rank k, and of the result [k] has
+--- come from rank k. Of memory comm:all_to_all(pointer, elements, all): so many elements
+--- for each rank, one rank's behind the other's, into `all`, which has the same room.
+---@param values any
+---@param ... any
+---@return table
+function Methods:all_to_all(values, ...)
+  local call = "comm:all_to_all"
+  place.method(self, Comm, call)
+  if not is_memory(values) then return all_to_all(self, call, values) end
+  local n, all = ...
+  local ranks, give = self.ranks, {}
+  local _, bytes = memory(call, values, is_count(n) and n * ranks or n)
+  if not is_memory(all) then
+    fail("%s: memory for %d times %d elements comes third, not %s", call, ranks, n, words.a(all))
+  end
+  check_room(call, all, bytes, "%d times %.0f elements", ranks, n)
+  check_apart(call, values, bytes, all)
+  for k = 0, ranks - 1 do give[k] = n end
+  local size = size_of(call, values)
+  local get = counts_for_me(self, call, give, size)
+  for k = 0, ranks - 1 do
+    if get[k] ~= n then
+      fail("%s: rank %d has %.0f elements for each rank, and rank %d %.0f", call, k, get[k],
+        self.rank, n)
+    end
+  end
+  exchange(self, values, give, all, get, size)
+end
+
+-- `n` new elements, as a pointer of the type of `p` that keeps them.
+local function room_for(p, n, size)
+  local block = ffi.new("char[?]", math.max(n * size, 1))
+  return ffi.gc(ffi.cast(ffi.typeof(p + 0), block), function() block = nil end)
+end
+
+--- Parts of memory that have any lengths, also none: counts[k] elements go to rank k, one
+--- rank's behind the other's. Gives new memory with what all ranks have sent to this one,
+--- in the order of ranks, and a table from 0 on of how many elements each has sent.
+---@param p ffi.cdata*
+---@param counts table|ffi.cdata*  from 0 on
+---@return ffi.cdata* all, table<integer, integer> counts
+function Methods:all_to_allv(p, counts)
+  local call = "comm:all_to_allv"
+  place.method(self, Comm, call)
+  if not is_memory(p) then
+    fail("%s: memory comes first, not %s; comm:all_to_all(values) takes values of any length",
+      call, words.a(p))
+  elseif type(counts) ~= "table" and not is_memory(counts) then
+    fail("%s: a table with a number of elements for each rank, from 0 on, comes second, not %s",
+      call, shown(counts))
+  end
+  local give, sum = {}, 0
+  if type(counts) == "table" then
+    for k in each(counts) do check_rank(self, call, k) end
+  else
+    memory(call, counts, self.ranks)
+  end
+  for k = 0, self.ranks - 1 do
+    give[k] = tonumber(counts[k])
+    if not is_count(give[k]) then
+      fail("%s: the number of elements for rank %d is a whole number of at least 0, not %s", call,
+        k, shown(counts[k]))
+    end
+    sum = sum + give[k]
+  end
+  memory(call, p, sum)
+  local size, total = size_of(call, p), 0
+  local get = counts_for_me(self, call, give, size)
+  for k = 0, self.ranks - 1 do total = total + get[k] end
+  local all = room_for(p, total, size)
+  exchange(self, p, give, all, get, size)
+  return all, get
+end
+
+-- ---- from one rank to one rank ----------------------------------------------
+
+-- Of a letter: a value, numbers by their type, or other elements.
+local VALUE, OTHER = 0, 1
+local kinds, kind_names = {}, {}
+for _, code in each(types) do
+  local kind = 2 + tonumber(ffi.cast("int", C["CEL_COMM_" .. code]))
+  kinds[code] = kind
+  kind_names[kind] = code:lower() .. (code:find "INT" and "_t" or "")
+end
+
+local function kind_of(p) return kinds[types[tostring(ffi.typeof(p + 0))]] or OTHER end
+
+local function tag_of(call, tag)
+  if tag == nil then return 0 end
+  if not is_count(tag) or tag >= TAGS then
+    fail("%s: the tag is a whole number from 0 to %d, not %s", call, TAGS - 1, shown(tag))
+  end
+  return tag
+end
+
+--- Sends rank `to` a value, or memory: comm:send(pointer, elements, to, tag). It copies
+--- that and never waits; the task ends when `to` has received all in the same task.
+--- Values with one tag arrive in their order. The tag is 0 where it is left out.
+---@param value any
+---@param ... any
+function Methods:send(value, ...)
+  local call = "comm:send"
+  place.method(self, Comm, call)
+  local data, head, to, tag
+  if is_memory(value) then
+    local n
+    n, to, tag = ...
+    memory(call, value, n)
+    data = ffi.cast("const void *", value)
+    head = ffi.new("cel_comm_head", kind_of(value), size_of(call, value), n)
+  else
+    to, tag = ...
+    data = encode(call, value)
+    head = ffi.new("cel_comm_head", VALUE, 1, #data)
+  end
+  check_rank(self, call, to)
+  check(C.cel_comm_send(self.comm, to, tag_of(call, tag), head, data))
+end
+
+-- What comes from a rank, in words.
+local function coming(head)
+  local kind, n = tonumber(head.kind), tonumber(head.count)
+  if kind == VALUE then return "a value" end
+  if kind == OTHER then
+    return ("%s of %.0f bytes"):format(words.count(n, "element"), tonumber(head.size))
+  end
+  return ("%s of type %s"):format(words.count(n, "element"), kind_names[kind])
+end
+
+local function receive_value(self, call, from, tag)
+  local head = ffi.new "cel_comm_head"
+  check_rank(self, call, from)
+  check(C.cel_comm_await(self.comm, from, tag, head))
+  if head.kind ~= VALUE then
+    fail("%s: rank %d sends %s with tag %d, not a value: comm:receive(pointer, elements, %d, %d) "
+      .. "takes them", call, from, coming(head), tag, from, tag)
+  end
+  local n = tonumber(head.count)
+  local bytes = ffi.new("char[?]", n)
+  check(C.cel_comm_take(self.comm, from, tag, bytes))
+  return decode(ffi.string(bytes, n))
+end
+
+local function receive_memory(self, call, p, n, from, tag)
+  local at = memory(call, p, n)
+  local size, head = size_of(call, p), ffi.new "cel_comm_head"
+  check_rank(self, call, from)
+  check(C.cel_comm_await(self.comm, from, tag, head))
+  if head.kind == VALUE then
+    fail("%s: rank %d sends a value with tag %d, not memory: comm:receive(%d, %d) takes it", call,
+      from, tag, from, tag)
+  elseif head.kind ~= kind_of(p) or head.size ~= size then
+    local mine = ffi.new("cel_comm_head", kind_of(p), size, n)
+    fail("%s: rank %d sends %s with tag %d, and here is room for %s", call, from, coming(head),
+      tag, coming(mine))
+  elseif head.count > n then
+    fail("%s: rank %d sends %s with tag %d, and here is room for %.0f", call, from,
+      coming(head), tag, n)
+  end
+  check(C.cel_comm_take(self.comm, from, tag, at))
+  return tonumber(head.count)
+end
+
+--- The value that rank `from` sends with this tag, for which it waits. Or its memory, of at
+--- most so many elements: comm:receive(pointer, elements, from, tag), which gives how many
+--- came. What does not fit is refused, and a later call receives it.
+---@param from integer|ffi.cdata*
+---@param ... any
+---@return any
+function Methods:receive(from, ...)
+  local call = "comm:receive"
+  place.method(self, Comm, call)
+  if not is_memory(from) then return receive_value(self, call, from, tag_of(call, (...))) end
+  local n, whose, tag = ...
+  return receive_memory(self, call, from, n, whose, tag_of(call, tag))
 end
 
 -- ---- files and handles ------------------------------------------------------

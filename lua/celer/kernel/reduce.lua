@@ -42,6 +42,12 @@ local identities = {
   ["or"] = function(type_) return type_.class == "b" and false or 0 end,
 }
 
+--- What changes nothing, by one of our operators.
+---@param name string
+---@param type_ celer.type  of numbers
+---@return any
+function M.identity(name, type_) return identities[name](type_) end
+
 -- Why an operator of ours cannot combine values of a type; or nil.
 local function misfit(name, type_)
   local bits = name == "and" or name == "or"

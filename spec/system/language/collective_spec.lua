@@ -11,9 +11,14 @@ local shapes = {
   { name = "on three ranks with two devices", devices = 2, ranks = 3 },
   { name = "on four ranks", devices = 1, ranks = 4 },
 }
+local seven = { name = "on seven ranks", devices = 1, ranks = 7 }
 
 local function everywhere(name, text, check)
   script.everywhere(name, text, check, { shapes = shapes })
+end
+
+local function among_many(name, text)
+  script.everywhere(name, text, nil, { shapes = { shapes[1], shapes[2], shapes[3], seven } })
 end
 
 -- In front of a text: all(f, ...) submits a collective task.
@@ -342,7 +347,267 @@ all(function(part)
   refused("comm:all_reduce: int [1] has 4 bytes, and 2 elements take 8", function()
     comm:all_reduce(few, 2, "sum")
   end)
-  refused("a communicator has no 'alltoall'", function() return comm.alltoall() end)
+  refused("a communicator has no 'alltoall', did you mean all_to_all?", function()
+    return comm.alltoall()
+  end)
+end)
+q:wait()
+]==])
+
+  among_many("scans", all .. [==[
+all(function(part)
+  local ffi = require "ffi"
+  local comm, n, k = part.comm, part.ranks, part.rank
+  local before = { exclusive = true }
+  same("sum", comm:scan(k + 0.5, "sum"), (k + 1) * (k + 1) / 2)
+  same("of those before", comm:scan(k + 0.5, "sum", before), k * k / 2)
+  same("not before", comm:scan(k, "sum", { exclusive = false }), k * (k + 1) / 2)
+  same("prod", comm:scan(2, "prod", before), 2 ^ k)
+  same("min", comm:scan(-k, "min", before), k == 0 and math.huge or 1 - k)
+  same("max", comm:scan(k, "max", before), k == 0 and -math.huge or k - 1)
+  same("and", comm:scan(k ~= 1, "and"), k < 1)
+  same("and before", comm:scan(k ~= 1, "and", before), k < 2)
+  same("or before", comm:scan(k == 1, "or", before), k > 1)
+  same("int64", comm:scan(2LL ^ 60 - k, "min", before), k == 0 and 2LL ^ 63 - 1 or 2LL ^ 60 - k + 1)
+  same("uint64", comm:scan(1ULL * k, "max", before), k == 0 and 0ULL or 1ULL * k - 1)
+  for _, case in ipairs { { "int8_t", 127, -128 }, { "uint8_t", 255, 0 },
+    { "int16_t", 32767, -32768 }, { "uint16_t", 65535, 0 }, { "int32_t", 2 ^ 31 - 1, -2 ^ 31 },
+    { "uint32_t", 2 ^ 32 - 1, 0 }, { "float", math.huge, -math.huge },
+    { "double", math.huge, -math.huge } } do
+    local name, ends = case[1], { case[2], case[3] }
+    local p = ffi.new(name .. "[4]", k, 1, 2 * k, 77)
+    comm:scan(p, 3, "sum")
+    same(name, p[0] + 100 * p[1] + 1000 * p[2] + p[3], k * (k + 1) / 2 * 2001 + 100 * (k + 1) + 77)
+    for i, op in ipairs { "min", "max" } do
+      p[0] = k + 1
+      comm:scan(p, 1, op, before)
+      same(name .. " " .. op, p[0], k == 0 and ends[i] or op == "min" and 1 or k)
+    end
+    comm:scan(p, 3, "prod", before)
+    if k == 0 then same(name .. " of none", p[0] + 10 * p[1] + 100 * p[2] + p[3], 111 + 77) end
+    comm:scan(p, 0, "sum", before)
+  end
+  local bits = ffi.new("int[2]", 2, k)
+  comm:scan(bits, 2, "and", before)
+  same("logical", bits[0] + 10 * bits[1], k < 2 and 11 - 10 * k or 1)
+  bits[0] = 4
+  comm:all_reduce(bits, 1, "or")
+  same("logical on all", bits[0], 1)
+  same("a logical value", comm:scan(6LL, "or"), 1LL)
+  local last = k == 1 and 0 / 0 or k -- a NaN stays in all that come after it
+  for _, op in ipairs { "min", "max" } do
+    local up, below = comm:scan(last, op), comm:scan(last, op, before)
+    same("NaN, " .. op, up ~= up, k >= 1)
+    same("NaN before, " .. op, below ~= below, k > 1)
+  end
+  refused("comm:scan: 'plus' does not name an operation", function() comm:scan(1, "plus") end)
+  refused("comm:scan: unknown option 'exclusiv'", function()
+    comm:scan(1, "sum", { exclusiv = 1 })
+  end)
+  refused("comm:scan: the options must be a table such as { exclusive = true }, not a boolean",
+    function() comm:scan(1, "sum", true) end)
+  refused("comm:scan: numbers and booleans can be combined, not a table", function()
+    comm:scan({}, "sum")
+  end)
+  refused("comm:scan: int [2] has 8 bytes, and 3 elements take 12", function()
+    comm:scan(bits, 3, "sum")
+  end)
+  refused("comm:scan: 'and' is for whole numbers and booleans", function()
+    comm:scan(ffi.new "double[1]", 1, "and")
+  end)
+end)
+q:wait()
+]==])
+
+  among_many("sends each rank's values to each", all .. [==[
+all(function(part)
+  local ffi = require "ffi"
+  local comm, n, k = part.comm, part.ranks, part.rank
+  local values = {}
+  for j = 0, n - 1 do values[j] = j ~= k and { from = k, text = ("x"):rep(1000 * j * k) } or nil end
+  local got = comm:all_to_all(values)
+  for j = 0, n - 1 do
+    same("nil for itself", got[j] == nil, j == k)
+    if j ~= k then
+      same("from", got[j].from, j)
+      same("text", #got[j].text, 1000 * j * k)
+    end
+  end
+  same("no more", got[n], nil)
+  local mine, all = ffi.new("int[?]", 3 * n), ffi.new("int[?]", 3 * n)
+  for i = 0, 3 * n - 1 do mine[i] = 100 * k + i end
+  comm:all_to_all(mine, 3, all)
+  for i = 0, 3 * n - 1 do
+    same("memory", all[i], 100 * math.floor(i / 3) + 3 * k + i % 3)
+  end
+  comm:all_to_all(mine, 0, all)
+  same("nothing", all[0], 3 * k)
+  comm:all_to_all(mine + 0, 1, all + 1)
+  same("of pointers", all[n] + all[0], 100 * (n - 1) + k + 3 * k)
+  refused("comm:all_to_all: a table with a value for each rank, from 0 on, comes first, not a "
+    .. "number", function() comm:all_to_all(7) end)
+  refused("comm:all_to_all: there is no rank " .. n .. "; there are 0 to " .. n - 1, function()
+    comm:all_to_all { [n] = 1 }
+  end)
+  refused("comm:all_to_all: a function cannot be sent", function()
+    comm:all_to_all { [0] = print }
+  end)
+  refused("memory for " .. n .. " times 2 elements comes third, not nil", function()
+    comm:all_to_all(mine, 2)
+  end)
+  refused(("int [?] has %d bytes, and %d elements take %d"):format(12 * n, 4 * n, 16 * n),
+    function() comm:all_to_all(mine, 4, all) end)
+  refused("comm:all_to_all: int [1] has 4 bytes, and " .. n .. " times 3 elements", function()
+    comm:all_to_all(mine, 3, ffi.new "int[1]")
+  end)
+  refused("comm:all_to_all: what is sent and what is received lie in the same memory", function()
+    comm:all_to_all(mine, 3, mine)
+  end)
+  refused("followed by the number of its elements, not by -1", function()
+    comm:all_to_all(mine, -1, all)
+  end)
+  if n > 1 then -- each rank finds one that differs
+    refused("comm:all_to_all: rank " .. (k == 0 and 1 or 0) .. " has", function()
+      comm:all_to_all(mine, k == 0 and 1 or 2, all)
+    end)
+  end
+end)
+q:wait()
+]==])
+
+  among_many("sends parts of any lengths", all .. [==[
+all(function(part)
+  local ffi = require "ffi"
+  local comm, n, k = part.comm, part.ranks, part.rank
+  -- Rank k sends rank j so many, so there are pairs that send each other nothing.
+  local function number(k, j) return (3 * k + j) % 4 == 0 and 0 or 700 * (k + j) end
+  local of, numbers, sum = ffi.typeof "struct { double x; int16_t from, to; }[?]", {}, 0
+  for j = 0, n - 1 do numbers[j] = number(k, j); sum = sum + numbers[j] end
+  local mine, at = of(sum), 0
+  for j = 0, n - 1 do
+    for i = 1, numbers[j] do
+      mine[at].x, mine[at].from, mine[at].to = i, k, j
+      at = at + 1
+    end
+  end
+  for _, counts in ipairs { numbers, ffi.new("int64_t[?]", n) } do
+    for j = 0, n - 1 do counts[j] = numbers[j] end
+    local got, lengths = comm:all_to_allv(mine, counts)
+    collectgarbage()
+    collectgarbage()
+    local at = 0
+    for j = 0, n - 1 do
+      same("length", lengths[j], number(j, k))
+      for i = 1, lengths[j] do
+        same("x", got[at].x, i)
+        same("from", got[at].from, j)
+        same("to", got[at].to, k)
+        at = at + 1
+      end
+    end
+  end
+  local none, zero = {}, ffi.new("float[?]", 0)
+  for j = 0, n - 1 do none[j] = 0 end
+  local nothing, lengths = comm:all_to_allv(zero, none)
+  same("of none", lengths[n - 1], 0)
+  same("type", tostring(ffi.typeof(nothing)), "ctype<float *>")
+  refused("comm:all_to_allv: memory comes first, not a table; comm:all_to_all(values) takes",
+    function() comm:all_to_allv({}, none) end)
+  refused("a number of elements for each rank, from 0 on, comes second, not 7", function()
+    comm:all_to_allv(zero, 7)
+  end)
+  refused("the number of elements for rank 0 is a whole number of at least 0, not nil", function()
+    comm:all_to_allv(zero, {})
+  end)
+  refused("there is no rank " .. n .. "; there are 0 to " .. n - 1, function()
+    comm:all_to_allv(zero, { [n] = 0 })
+  end)
+  refused("comm:all_to_allv: float [?] has 0 bytes, and 1 elements take 4", function()
+    none[0] = 1
+    comm:all_to_allv(zero, none)
+  end)
+  if n > 1 then
+    none[0] = 0
+    refused("comm:all_to_allv: the elements of rank", function()
+      comm:all_to_allv(k == 0 and ffi.new "double[1]" or zero, none)
+    end)
+  end
+end)
+q:wait()
+]==])
+
+  -- All send before anybody receives, more than MPI takes along by itself.
+  among_many("sends and receives", all .. [==[
+all(function(part)
+  local ffi = require "ffi"
+  local comm, n, k = part.comm, part.ranks, part.rank
+  local right, left = (k + 1) % n, (k + n - 1) % n
+  local many = 300000
+  local mine, theirs = ffi.new("double[?]", many, k), ffi.new("double[?]", many + 1)
+  for i = 0, many - 1 do mine[i] = i + k end
+  comm:send({ k, "first" }, right)
+  comm:send(mine, many, right, 9999)
+  mine[0] = -1
+  comm:send(nil, right)
+  comm:send("last", right)
+  comm:send(mine, 0, right, 3)
+  comm:send(ffi.new("struct { char c[3]; }[2]", { { "ab" }, { "cd" } }), 2, right, 4)
+  same("elements", comm:receive(theirs, many + 1, left, 9999), many)
+  for i = 0, many - 1 do same("element", theirs[i], i + left) end
+  local first = comm:receive(left)
+  same("first", first[1] .. first[2], left .. "first")
+  same("second", comm:receive(left, 0), nil)
+  same("none", comm:receive(theirs, 1, left, 3), 0)
+  local pairs_ = ffi.new "struct { char c[3]; }[2]"
+  same("structs", comm:receive(pairs_, 2, left, 4), 2)
+  same("struct", ffi.string(pairs_[1].c), "cd")
+  same("third", comm:receive(left), "last")
+
+  -- What is refused is there for the next call.
+  comm:send(7, right, 1)
+  comm:send(ffi.new("int[3]", 1, 2, 3), 3, right, 2)
+  local ints = ffi.new "int[3]"
+  local from = "rank " .. left
+  refused("comm:receive: " .. from .. " sends a value with tag 1, not memory: comm:receive("
+    .. left .. ", 1) takes it", function() comm:receive(ints, 3, left, 1) end)
+  refused("comm:receive: " .. from .. " sends 3 elements of type int32_t with tag 2, not a value: "
+    .. "comm:receive(pointer, elements, " .. left .. ", 2) takes them",
+    function() comm:receive(left, 2) end)
+  refused("sends 3 elements of type int32_t with tag 2, and here is room for 2", function()
+    comm:receive(ints, 2, left, 2)
+  end)
+  refused("sends 3 elements of type int32_t with tag 2, and here is room for 9 elements of type "
+    .. "double", function() comm:receive(theirs, 9, left, 2) end)
+  refused("sends 3 elements of type int32_t with tag 2, and here is room for 2 elements of 3 bytes",
+    function() comm:receive(pairs_, 2, left, 2) end)
+  same("value", comm:receive(left, 1), 7)
+  same("ints", comm:receive(ints, 3, left, 2), 3)
+  same("int", ints[2], 3)
+
+  refused("comm:receive: rank " .. k .. " has sent itself nothing with tag 5", function()
+    comm:receive(k, 5)
+  end)
+  refused("comm:send: there is no rank " .. n .. "; there are 0 to " .. n - 1, function()
+    comm:send(1, n)
+  end)
+  refused("comm:send: there is no rank nil", function() comm:send(1) end)
+  refused("comm:receive: there is no rank -1", function() comm:receive(-1) end)
+  refused("comm:receive: there is no rank a string", function() comm:receive "x" end)
+  refused("comm:receive: there is no rank nil", function() comm:receive(ints, 3) end)
+  refused("comm:send: the tag is a whole number from 0 to 9999, not 10000", function()
+    comm:send(1, 0, 10000)
+  end)
+  refused("comm:receive: the tag is a whole number from 0 to 9999, not 0.5", function()
+    comm:receive(0, 0.5)
+  end)
+  refused("comm:send: a function cannot be sent to other ranks", function() comm:send(print, 0) end)
+  refused("comm:send: int [3] has 12 bytes, and 4 elements take 16", function()
+    comm:send(ints, 4, 0)
+  end)
+  refused("comm:receive: int [3] has 12 bytes, and 4 elements take 16", function()
+    comm:receive(ints, 4, left)
+  end)
+  refused("call it with a colon: comm:send(...)", function() comm.send(1, 0) end)
 end)
 q:wait()
 ]==])
@@ -492,6 +757,101 @@ q:drain()
     assert.equal(0, r.status)
   end)
 
+  -- Rank 0 waits for what nobody sends, or its task for who receives; two wait for each other.
+  local stuck = {
+    { "a rank receives what nobody sends", "if part.rank == 0 then comm:receive(1, 7) end",
+      { [0] = "comm:receive, until rank 1 sends with tag 7" } },
+    { "two ranks receive before they send",
+      "comm:receive(1 - part.rank) comm:send(1, 1 - part.rank)",
+      { [0] = "comm:receive, until rank 1 sends with tag 0",
+        "comm:receive, until rank 0 sends with tag 0" } },
+    { "a rank does not receive", "if part.rank == 0 then comm:send(1, 1) end",
+      { [0] = "its end, until what it sent is received" } },
+    { "a rank does not come to a call", "if part.rank == 1 then comm:scan(1, 'sum') end",
+      { "comm:reduce or comm:scan, until all ranks come there" } },
+  }
+  for _, case in ipairs(stuck) do
+    it("says so when " .. case[1], function()
+      local text = [==[
+local function beyond(part)
+  local comm = part.comm
+  CASE
+end
+q:submit(function(cg) cg:host_task(celer.collective(), beyond) end)
+-- Until each has said so that has something to say.
+q:submit(function(cg)
+  cg:host_task(celer.collective "other", function(part, said, wanted)
+    os.execute(("until [ $(grep -c 'it is in' %s) -ge %d ]; do sleep 0.1; done"):format(said,
+      wanted))
+    part.comm:barrier()
+    error "seen"
+  end, arg[1], WANTED)
+end)
+q:drain()
+]==]
+      local wanted, said = 0, scratch.path()
+      for _ in pairs(case[3]) do wanted = wanted + 1 end
+      text = text:gsub("CASE", case[2]):gsub("WANTED", wanted)
+      local name = scratch.path(".lua")
+      scratch.write(name, 'local celer = require "celer" local q = celer.queue()\n' .. text)
+      local r = celer.exec { "sh", "-c", "exec \"$@\" 2>" .. said, "sh", "mpirun",
+        "--oversubscribe", "--allow-run-as-root", "-n", "2", celer.command(), "run", "--watchdog",
+        "1", "--backend", "cpu", "--devices", "1", name, said }
+      local stderr = scratch.read(said)
+      assert.is_false(r.timed_out)
+      for rank, words in pairs(case[3]) do
+        assert.matches(("warning: rank %d: nothing has moved for 1 s (--watchdog); it waits for\n")
+          :format(rank), stderr, 1, true)
+        assert.matches(":6), chunk [" .. rank .. ", " .. rank + 1 .. "): it was begun, or is next "
+          .. "in its lane; it is in " .. words .. "\n", stderr, 1, true)
+      end
+      assert.matches("seen", stderr, 1, true)
+    end)
+  end
+
+  it("refuses what nobody receives", function()
+    local text = [==[
+q:submit(function(cg)
+  cg:host_task(celer.collective(), function(part)
+    if part.rank == RANK then part.comm:send("x", RANK, 5) end
+  end)
+end)
+q:drain()
+]==]
+    for ranks = 1, 2 do
+      local r = script.run(text:gsub("RANK", ranks - 1),
+        { devices = 1, ranks = ranks > 1 and ranks })
+      assert.is_false(r.timed_out)
+      assert.matches(("case.lua:3: the task has ended without comm:receive(%d, 5), which would "
+        .. "give what rank %d has sent\n"):format(ranks - 1, ranks - 1), r.stderr, 1, true)
+      assert.equal(1, r.status)
+    end
+  end)
+
+  it("forgets what a task that failed has sent", function()
+    local r = celer.exec({ celer.command(), "repl" }, { stdin = [==[
+q = celer.queue()
+function all(f) q:submit(function(cg) cg:host_task(celer.collective(), f) end) q:wait() end
+all(function(part) part.comm:send("x", 0) error "no" end)
+all(function(part) part.comm:send("y", 0) print(part.comm:receive(0)) end)
+]==] })
+    assert.matches("no", r.stdout .. r.stderr, 1, true)
+    assert.matches("y\n", r.stdout, 1, true)
+  end)
+
+  it("ends when one is killed that others wait for", function()
+    script.killed([==[
+local function step()
+  q:submit(function(cg)
+    cg:host_task(celer.collective(), function(part)
+      local n, k = part.ranks, part.rank
+      part.comm:send(k, (k + 1) % n)
+      same("value", part.comm:receive((k + n - 1) % n), (k + n - 1) % n)
+    end)
+  end)
+end]==], { ranks = 3, devices = 1 })
+  end)
+
   it("is told when one rank never comes", function()
     local r = script.run([==[
 local rank = require("celer.core").rank()
@@ -530,7 +890,7 @@ local celer = require "celer"
 celer.queue():submit(function(cg)
   cg:host_task(celer.collective(), function(part)
     if part.rank == 0 then print "up" while true do end end
-    part.comm:barrier()
+    if part.rank == 1 then part.comm:barrier() else part.comm:receive(0) end
   end)
 end)
 celer.queue():drain()
