@@ -130,21 +130,6 @@ static cel_status scan(const cel_source *source, cel_module *module) {
   return CEL_E_OK;
 }
 
-static cel_module *module_new(const cel_source *source) {
-  if (header_text == NULL) cel_bug("cel_module_set_header was not called");
-  cel_module *module = cel_alloc_zero(sizeof *module);
-  module->hash = hash_source(source);
-  bool plain = source->block[0] > 0 && source->contract == 0;
-  module->contract = cel__contracts_by_options(source) ? CEL_CONTRACT_NEVER
-                     : plain                           ? CEL_CONTRACT_ALWAYS
-                                                       : source->contract;
-  for (int32_t i = 0; i < source->options; ++i) {
-    module->checked |= strcmp(source->option[i], "-DCELER_CHECK") == 0;
-    module->marks |= strcmp(source->option[i], "-DCELER_MARK") == 0;
-  }
-  return module;
-}
-
 /* NVRTC takes variables for the GPU's also without a word; items that count in
  * one do so by atomic operations. */
 bool cel__has_effects(const char *text) {
@@ -160,12 +145,34 @@ bool cel__has_effects(const char *text) {
   return false;
 }
 
+/* Whether any kernel may be a step of a fold: one of groups never is, nor is one
+ * with effects. What else names items, such as a macro of a header, has these. */
+static bool may_be_steps(const cel_module *module, const cel_source *source) {
+  return !module->effects && strstr(source->text, "item") != NULL;
+}
+
+static cel_module *module_new(const cel_source *source) {
+  if (header_text == NULL) cel_bug("cel_module_set_header was not called");
+  cel_module *module = cel_alloc_zero(sizeof *module);
+  module->hash = hash_source(source);
+  module->effects = cel__has_effects(source->text);
+  bool always = source->contract == CEL_CONTRACT_BY_SHAPE &&
+                (source->block[0] > 0 || !may_be_steps(module, source));
+  module->contract = cel__contracts_by_options(source) ? CEL_CONTRACT_NEVER
+                     : always                          ? CEL_CONTRACT_ALWAYS
+                                                       : source->contract;
+  for (int32_t i = 0; i < source->options; ++i) {
+    module->checked |= strcmp(source->option[i], "-DCELER_CHECK") == 0;
+    module->marks |= strcmp(source->option[i], "-DCELER_MARK") == 0;
+  }
+  return module;
+}
+
 static cel_status begin(cel_module *module, const cel_source *source,
                         cel_module **out) {
   cel_status status = scan(source, module);
   if (status == CEL_E_OK) {
     cel__module_keep(module, source);
-    module->effects = cel__has_effects(source->text);
     module->samples = cel__module_is_sampled(module);
     cel__module_start(module);
     *out = module;
