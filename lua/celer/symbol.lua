@@ -204,7 +204,7 @@ function M.min(a, b, ...)
   return M.min(r, ...)
 end
 
---- x, or the bound beyond which it lies; of a NaN `low`.
+--- Gives x, or the bound beyond which it lies; of a NaN `low`.
 ---@param x number
 ---@param low number
 ---@param high number

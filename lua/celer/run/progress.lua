@@ -114,6 +114,7 @@ end
 ---   for step, go in celer.progress { of = t, to = 10 } do ... end
 ---
 ---@param n integer|celer.time_options
+---@param ... any  nothing: options are a table
 ---@return fun(): integer?, celer.buffer?
 function M.loop(n, ...)
   if select("#", ...) > 0 then
