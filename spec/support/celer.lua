@@ -142,4 +142,17 @@ function M.run(args, options)
   return M.exec(argv, options)
 end
 
+--- "examples/hello.lua:17", as messages say it: where that text stands first in a file.
+---@param path string
+---@param text string
+---@return string
+function M.line_of(path, text)
+  local n = 0
+  for line in io.lines(path) do
+    n = n + 1
+    if line:find(text, 1, true) then return ("%s:%d"):format(path, n) end
+  end
+  error(("'%s' is not in %s"):format(text, path))
+end
+
 return M

@@ -145,8 +145,9 @@ bool cel__has_effects(const char *text) {
   return false;
 }
 
-/* Whether any kernel may be a step of a fold: one of groups never is, nor is one
- * with effects. What else names items, such as a macro of a header, has these. */
+/* Whether any kernel may be a step of a fold: one of groups never is, nor is
+ * one with effects. What else names items, such as a macro of a header, has
+ * these. */
 static bool may_be_steps(const cel_module *module, const cel_source *source) {
   return !module->effects && strstr(source->text, "item") != NULL;
 }

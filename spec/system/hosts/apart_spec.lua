@@ -34,16 +34,6 @@ local function refused(words, command, message)
   assert.is_nil(message and r.stdout:find(message, 1, true))
 end
 
--- "examples/hello.lua:17": where an example says that.
-local function line_of(example, text)
-  local n = 0
-  for line in io.lines(example) do
-    n = n + 1
-    if line:find(text, 1, true) then return ("%s:%d"):format(example, n) end
-  end
-  error(text .. " is not in " .. example)
-end
-
 describe("hosts", function()
   hosts.it("without a common cache compile kernels each", function()
     local r = hosts.run(2, mpirun("run examples/wave_sim.lua 64 64 40")
@@ -54,8 +44,8 @@ describe("hosts", function()
   end)
 
   hosts.it("without a common file system end at the first checkpoint, with its place", function()
-    refused({ "rank 1 on h2: " .. line_of("examples/wave_restart.lua", "celer.checkpoint(folder")
-      .. ": cannot write /tmp/kept/data-",
+    local line = celer.line_of("examples/wave_restart.lua", "celer.checkpoint(folder")
+    refused({ "rank 1 on h2: " .. line .. ": cannot write /tmp/kept/data-",
       "rank 0 has made it, but it is not there on h2; all ranks must see the same files" },
       mpirun("run examples/wave_restart.lua 61 47 10 /tmp/kept"), "47 steps")
   end)
@@ -122,8 +112,8 @@ describe("hosts", function()
   end
 
   hosts.it("of which one has a full disk say which", function()
-    refused({ "rank 1 on h2: " .. line_of("examples/hello.lua", "cg:parallel_for")
-      .. ": cannot write /tmp/home/.cache/celer/",
+    local line = celer.line_of("examples/hello.lua", "cg:parallel_for")
+    refused({ "rank 1 on h2: " .. line .. ": cannot write /tmp/home/.cache/celer/",
       "No space left on device" }, "hosts at h2 'mkdir .cache; mount -n -t tmpfs -o size=4k t "
       .. ".cache'; " .. mpirun("run examples/hello.lua"))
   end)
