@@ -55,7 +55,8 @@ typedef struct cel_fold_array {
   uint32_t element_size;
   cel_layout memory; /* of the views that are of it */
   /* As much memory, with the same layout: CEL_FOLD_TO_SPARE leaves there what
-   * lies within the last step's chunk, and touches nothing else of it. Needed
+   * lies within the last step's chunk, and touches nothing else of it; so not
+   * for steps of which somebody reads more, as of bands (instr/fold.c). Needed
    * of a live array that cel_fold_loads. Else null. */
   void *spare;
   bool live; /* false: nobody reads what the fold leaves in it */

@@ -2,19 +2,243 @@
  * step's task and its box. What that writes beyond the chunk is current here as
  * far as this graph knows. No other rank asks for it, and no step behind the
  * fold reads it: the command graph knows that others own it, and has them send
- * what is current then. */
+ * what is current then.
+ *
+ * Where a memory is too small for what all steps touch, steps go in *sweeps*: a
+ * band of rows of all of them, then the next band. So rows come once for all
+ * steps and not once for each. In a band each step stays so far behind the one
+ * before it that it reads what has been computed and overwrites nothing that is
+ * still to be read ("time skewing": Wonnacott, "Achieving Scalable Locality
+ * with Time Skewing"). Every other sweep goes through its bands backwards, and
+ * so begins with rows that are still there. */
 #include "fold/fold.h"
 
+#include "fold/shape.h"
 #include "instr/graph.h"
+
+/* A buffer that steps touch: how far they come in it until now, beyond the rows
+ * of the first one; -1: nobody did. */
+typedef struct swept {
+  const cel_buffer *buffer;
+  int64_t written, read;
+} swept;
+
+typedef struct sweep {
+  const cel_fold *fold;
+  const cel_box *chunk;
+  bool up;                       /* else from the last rows to the first */
+  int32_t first, last;           /* of these steps [first, last) */
+  int64_t shift[CEL_FOLD_STEPS]; /* of their bands, against the first one's */
+  int64_t most;                  /* of them */
+  int64_t begin, bands, band;    /* rows of the first band, and of each */
+} sweep;
+
+static int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+/* ---- how far steps stay behind ------------------------------------------- */
+
+static swept *find(swept *at, uint32_t *n, const cel_buffer *buffer) {
+  for (uint32_t i = 0; i < *n; ++i)
+    if (at[i].buffer == buffer) return &at[i];
+  at[*n] = (swept){.buffer = buffer, .written = -1, .read = -1};
+  return &at[(*n)++];
+}
+
+/* What a band of the step reads ahead of its rows, and behind them. */
+static void reach_of(const cel_access *access, bool up, int64_t *ahead,
+                     int64_t *back) {
+  cel_reach reach = {0};
+  bool around = cel_fold_role_of(access, &reach) == CEL_FOLD_AROUND;
+  *ahead = !around ? 0 : up ? reach.above[0] : reach.below[0];
+  *back = !around ? 0 : up ? reach.below[0] : reach.above[0];
+}
+
+static int64_t lag_of(const cel_task *task, bool up, swept *at, uint32_t *n) {
+  int64_t lag = 0, ahead, back;
+  for (uint32_t a = 0; a < task->accesses; ++a) {
+    const cel_access *access = &task->access[a];
+    swept *s = find(at, n, access->buffer);
+    reach_of(access, up, &ahead, &back);
+    if (s->written >= 0) lag = larger(lag, s->written + ahead);
+    if (cel_mode_produces(access->mode) && s->read >= 0)
+      lag = larger(lag, s->read);
+  }
+  for (uint32_t a = 0; a < task->accesses; ++a) {
+    const cel_access *access = &task->access[a];
+    swept *s = find(at, n, access->buffer);
+    reach_of(access, up, &ahead, &back);
+    if (cel_mode_produces(access->mode)) s->written = larger(s->written, lag);
+    if (cel_mode_consumes(access->mode)) s->read = larger(s->read, lag + back);
+  }
+  return lag;
+}
+
+static void plan_shifts(sweep *w, swept *room) {
+  uint32_t n = 0;
+  w->most = 0;
+  for (int32_t s = w->first; s < w->last; ++s) {
+    int64_t lag = lag_of(w->fold->step[s].task, w->up, room, &n);
+    w->most = larger(w->most, lag);
+    w->shift[s] = w->up ? -lag : lag;
+  }
+}
+
+/* ---- how many rows ------------------------------------------------------- */
+
+/* What the steps touch: of each buffer so much for a row of the chunk, and so
+ * much besides. */
+typedef struct touched {
+  uint64_t row, besides;
+} touched;
+
+static touched count_bytes(const sweep *w, uint64_t block, swept *room) {
+  touched sum = {0};
+  uint32_t n = 0;
+  for (int32_t s = w->first; s < w->last; ++s) {
+    const cel_task *task = w->fold->step[s].task;
+    cel_box box = cel_fold_box(w->fold, s, w->chunk);
+    for (uint32_t a = 0; a < task->accesses; ++a) {
+      const cel_access *access = &task->access[a];
+      cel_reach reach = {0};
+      uint32_t before = n;
+      find(room, &n, access->buffer);
+      if (n == before) continue;
+      cel_fold_role role = cel_fold_role_of(access, &reach);
+      cel_box hull = access->buffer->extent;
+      for (int d = 1; d < task->dims && role != CEL_FOLD_TABLE; ++d) {
+        hull.min[d] = larger(hull.min[d], box.min[d] - reach.below[d]);
+        int64_t max = box.max[d] + reach.above[d];
+        if (max < hull.max[d]) hull.max[d] = max;
+      }
+      uint64_t bytes =
+          (uint64_t)cel_box_volume(&hull) * access->buffer->element_size;
+      int64_t rows = hull.max[0] - hull.min[0];
+      if (role == CEL_FOLD_TABLE)
+        sum.besides += bytes;
+      else if (rows > 0)
+        sum.row += bytes / (uint64_t)rows;
+      sum.besides += 2 * block; /* the ends of what is committed */
+    }
+  }
+  return sum;
+}
+
+/* Bands of so many rows that while one computes, the rows of the one before
+ * leave and those of the next one come; false where bands would be shorter than
+ * what steps stay behind, and so be read about twice. */
+static bool plan_bands(sweep *w, uint64_t capacity, touched bytes) {
+  enum { BESIDE = 3 };
+  cel_box all = cel_fold_box(w->fold, w->first, w->chunk);
+  for (int32_t s = w->first; s < w->last; ++s) {
+    cel_box box = cel_fold_box(w->fold, s, w->chunk);
+    all = cel_box_hull(&all, &box);
+  }
+  int64_t rows = all.max[0] - all.min[0];
+  w->begin = all.min[0];
+  w->bands = 1;
+  if (bytes.row == 0 || bytes.besides >= capacity) return false;
+  int64_t fit = (int64_t)((capacity - bytes.besides) / bytes.row);
+  w->band = (fit - w->most) / BESIDE;
+  if (w->band < larger(w->most, 1)) return false;
+  w->bands = (rows + w->band - 1) / w->band;
+  return true;
+}
+
+/* Bytes that a fold's steps may touch at once; 0: any number. */
+static uint64_t room_of(const cel_instr_graph *graph) {
+  const cel_instr_graph_config *config = &graph->config;
+  if (config->devices > 1) return 0;
+  if (config->sweep_bytes > 0) return config->sweep_bytes;
+  return config->grain == 0 ? 0 : config->capacity[config->device_memory[0]];
+}
+
+/* Whether rows of each step may be computed one after another. Several devices
+ * would have to wait for each other. */
+static bool may_sweep(const cel_instr_graph *graph, const cel_fold *fold,
+                      const cel_box *chunk) {
+  if (room_of(graph) == 0 || cel_box_is_empty(chunk)) return false;
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_split_kind *permitted = &fold->step[s].task->permitted;
+    if (!permitted->cut[0] || permitted->granularity[0] > 1) return false;
+  }
+  return true;
+}
+
+/* As many steps from `first` on as go in one sweep; none where all that the
+ * fold touches fits, or no two steps go together. */
+static void plan_sweep(cel_instr_graph *graph, sweep *w) {
+  uint64_t room_bytes = room_of(graph);
+  uint64_t block = graph->config.sweep_bytes > 0 ? 0 : graph->config.block;
+  uint32_t most = 0;
+  for (int32_t s = w->first; s < w->fold->steps; ++s)
+    most += w->fold->step[s].task->accesses;
+  swept *room = cel__emission_room(graph->emission, most * sizeof *room);
+  for (w->last = w->fold->steps; w->last - w->first > 1; --w->last) {
+    plan_shifts(w, room);
+    touched bytes = count_bytes(w, block, room);
+    cel_box box = cel_fold_box(w->fold, w->first, w->chunk);
+    uint64_t rows = (uint64_t)(box.max[0] - box.min[0]);
+    if (bytes.row * rows + bytes.besides <= room_bytes) break;
+    if (plan_bands(w, room_bytes, bytes)) return;
+  }
+  w->bands = 1;
+}
+
+/* ---- carrying out -------------------------------------------------------- */
+
+static cel_status add_step(cel_instr_graph *graph, const cel_command *command,
+                           int32_t s, const cel_box *box) {
+  cel_command *step = cel__emission_room(graph->emission, sizeof *step);
+  *step = *command;
+  step->task = command->task->folded->step[s].task;
+  step->chunk = *box;
+  return cel__lookahead_add(graph, step);
+}
+
+/* Row at which band b of a step begins. */
+static int64_t edge(const sweep *w, int32_t s, int64_t b, const cel_box *box) {
+  if (b == 0) return box->min[0];
+  if (b == w->bands) return box->max[0];
+  int64_t row = w->begin + b * w->band + w->shift[s];
+  return row < box->min[0]   ? box->min[0]
+         : row > box->max[0] ? box->max[0]
+                             : row;
+}
+
+static cel_status add_sweep(cel_instr_graph *graph, const cel_command *command,
+                            const sweep *w) {
+  for (int64_t i = 0; i < w->bands; ++i) {
+    int64_t b = w->up ? i : w->bands - 1 - i;
+    for (int32_t s = w->first; s < w->last; ++s) {
+      cel_box all = cel_fold_box(w->fold, s, w->chunk), box = all;
+      box.min[0] = edge(w, s, b, &all);
+      box.max[0] = edge(w, s, b + 1, &all);
+      if (!cel_box_is_empty(&box)) CEL_TRY(add_step(graph, command, s, &box));
+    }
+  }
+  graph->backwards = w->up;
+  return CEL_E_OK;
+}
 
 cel_status cel__fold_add(cel_instr_graph *graph, const cel_command *command) {
   const cel_fold *fold = command->task->folded;
-  for (int32_t s = 0; s < fold->steps; ++s) {
-    cel_command *step = cel__emission_room(graph->emission, sizeof *step);
-    *step = *command;
-    step->task = fold->step[s].task;
-    step->chunk = cel_fold_box(fold, s, &command->chunk);
-    CEL_TRY(cel__lookahead_add(graph, step));
+  bool sweeps = may_sweep(graph, fold, &command->chunk);
+  for (int32_t s = 0; s < fold->steps;) {
+    sweep w = {.fold = fold,
+               .chunk = &command->chunk,
+               .up = !graph->backwards,
+               .first = s};
+    if (sweeps) plan_sweep(graph, &w);
+    if (sweeps && w.bands > 1) {
+      CEL_TRY(add_sweep(graph, command, &w));
+      s = w.last;
+    } else {
+      cel_box box = cel_fold_box(fold, s, &command->chunk);
+      CEL_TRY(add_step(graph, command, s, &box));
+      ++s;
+    }
   }
   return CEL_E_OK;
 }

@@ -208,6 +208,9 @@ typedef struct cel_instr_graph_config {
    * for each item; 0: chunks stay whole; less: chunks of so much are cut
    * whatever they lack, for specs. */
   int64_t interior_bytes;
+  /* For specs: a fold's steps go in sweeps (fold.c) where they touch more than
+   * this, whatever the memory holds; 0: where they touch more than it holds. */
+  uint64_t sweep_bytes;
   /* For specs: plans each task anew, also one that comes again. */
   bool anew;
   void (*emit)(void *context, const cel_instr *instr);

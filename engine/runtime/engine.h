@@ -48,6 +48,7 @@ typedef struct cel_engine_config {
   int32_t laps_ahead;                /* default 8 */
   uint64_t small_bytes, large_bytes; /* see command.h; 0: default */
   int64_t interior_bytes;            /* see instr.h */
+  uint64_t sweep_bytes;              /* likewise */
   uint32_t together_peers;           /* likewise */
   /* Whether what all ranks exchange is one step: by collectives, or still by
    * messages, as between GPUs these are faster. The same on all. */

@@ -254,6 +254,7 @@ void cel__scheduler_init(cel_engine *engine) {
       .large_bytes = c->large_bytes,
       .lookahead = c->lookahead,
       .interior_bytes = c->interior_bytes,
+      .sweep_bytes = c->sweep_bytes,
       .together_peers = c->together_peers,
       .emit = emit_instr,
       .advise = c->advise,

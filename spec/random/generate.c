@@ -445,11 +445,13 @@ static void generate_steps(program *p) {
   p->alike = cel_random_chance(&r, 70);
 }
 
-/* How many steps of a chain are taken together. */
+/* How many steps of a chain are taken together, and of how many bytes they go
+ * in sweeps. */
 static void generate_folds(program *p) {
   static const uint64_t most[] = {0, 0, 2, 3, 4, 8, 16, 64};
   cel_random r = {p->seed ^ 0x666f6c64};
   p->fold = (int)pick_of(&r, most, 8);
+  if (cel_random_chance(&r, 50)) p->sweep_bytes = 1 << pick(&r, 5, 12);
 }
 
 /* Collectives between devices, where they can be. */
@@ -650,7 +652,8 @@ void program_print(const program *p) {
       "large %llu, interior %lld, joins %u, grain %llu, %d hosts, direct "
       "from %llu, far from %llu, "
       "chained to %llu, blocks of %llu, whole below %llu, room %d %%, "
-      "collectives between %d devices up to %llu and %llu, folds of %d\n",
+      "collectives between %d devices up to %llu and %llu, folds of %d, sweeps "
+      "from %llu\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
       p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
       p->alike ? ", alike" : "", p->chains ? ", chains" : "",
@@ -665,7 +668,8 @@ void program_print(const program *p) {
       (unsigned long long)p->chain_bytes, (unsigned long long)p->block,
       (unsigned long long)p->whole, p->room, p->collective.devices,
       (unsigned long long)p->collective.most,
-      (unsigned long long)p->collective.packed_most, p->fold);
+      (unsigned long long)p->collective.packed_most, p->fold,
+      (unsigned long long)p->sweep_bytes);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

@@ -236,6 +236,7 @@ typedef struct program {
   int horizon_step, horizon_breadth, laps_ahead;
   uint64_t small_bytes, large_bytes;
   int64_t interior_bytes;
+  uint64_t sweep_bytes;
   uint32_t together_peers;
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;

@@ -523,6 +523,7 @@ void rank_start(rank *r, bool threads) {
                               .small_bytes = p->small_bytes,
                               .large_bytes = p->large_bytes,
                               .interior_bytes = p->interior_bytes,
+                              .sweep_bytes = p->sweep_bytes,
                               .together_peers = p->together_peers,
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,

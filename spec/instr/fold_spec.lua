@@ -1,0 +1,83 @@
+-- Folds on a device that cannot hold what all their steps touch: in sweeps.
+local ffi = require("ffi")
+local machine = require("spec.instr.machine")
+local program = require("spec.task.program")
+local c = require("spec.support.cdef")("fold/window.h")
+jit.off(true, true)
+
+local same, grown = program.same, program.grown
+local ROWS, WIDTH, STEPS = 256, 8, 8 -- rows of 64 bytes
+
+describe("the steps of a fold", function()
+  local m = machine.each()
+  local window, pass, work
+
+  local function open(config)
+    m:open(config)
+    pass = ffi.cast("void (*)(void *, const cel_task *)", function(_, task) m:take(task) end)
+    local settings = ffi.new("cel_fold_config", { alike = true, laps = 99, pass = pass,
+      rules = m.program.rules })
+    window = c.cel_fold_window_create(settings)
+    m.program.on_task = function(task) c.cel_fold_window_add(window, task) end
+    work = ffi.new("cel_work")
+    work.references, work.alike = 1, true
+  end
+
+  local function close()
+    c.cel_fold_window_destroy(window)
+    pass:free()
+  end
+
+  -- So many steps to and fro, `fold` of them together; elements that were copied.
+  local function copied(fold, steps, config)
+    config = config or {}
+    open({ devices = { 1 }, grain = 64, capacity = config.capacity or 16 * 1024,
+      interior_bytes = 2 ^ 20 })
+    local u = m:buffer({ ROWS, WIDTH }, { init = true })
+    local v = m:buffer({ ROWS, WIDTH }, { init = true })
+    for _ = 1, steps do
+      m:submit({ range = { ROWS, WIDTH }, work = work, fold = fold, split = config.split,
+        granularity = config.granularity,
+        { u, "read", grown(1, 0), { clamp = true } }, { v, "discard_write", same(2) } })
+      u, v = v, u
+    end
+    c.cel_fold_window_flush(window)
+    local sum = 0
+    for _, copy in ipairs(m:of("copy")) do sum = sum + copy.volume end
+    local chunks = {}
+    for i, kernel in ipairs(m:of("kernel")) do chunks[i] = kernel.chunk end
+    close()
+    assert.is_nil(m.failure)
+    return sum, chunks
+  end
+
+  it("bring rows once for all of them where a device holds a part", function()
+    local alone = copied(1, STEPS * 4)
+    local together = copied(STEPS, STEPS * 4)
+    assert.is_true(together < 0.25 * alone, ("%d of %d"):format(together, alone))
+  end)
+
+  it("compute each row once, and none that lacks something", function()
+    local _, chunks = copied(STEPS, STEPS)
+    local rows = {}
+    for _, chunk in ipairs(chunks) do
+      local from, to = chunk:match "^(%d+):(%d+) "
+      for row = from, to - 1 do rows[row] = (rows[row] or 0) + 1 end
+    end
+    for row = 0, ROWS - 1 do assert.equal(STEPS, rows[row]) end
+    assert.is_true(#chunks > STEPS)
+  end)
+
+  it("go one after another where all that they touch fits", function()
+    local _, chunks = copied(STEPS, STEPS, { capacity = 64 * 1024 })
+    assert.equal(STEPS, #chunks)
+  end)
+
+  it("go one after another where rows must not be divided", function()
+    local _, chunks = copied(STEPS, STEPS, { granularity = { 64 }, capacity = 24 * 1024 })
+    for i = 1, #chunks do
+      local from = chunks[i]:match "^(%d+):"
+      assert.equal(0, from % 64)
+    end
+  end)
+end)
