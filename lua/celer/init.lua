@@ -58,6 +58,7 @@ local names = {
   scan = { "arrays.skeletons", "scan", true },
   compact = { "arrays.skeletons", "compact", true },
   pipe = { "arrays.skeletons", "pipe", true },
+  sort = { "arrays.sort", "sort", true },
   nd_range = { "kernel.nd_range", "new", true },
   queue = { "submit.queue", "new", true },
   submit = { "submit.default", "submit", true },
