@@ -111,6 +111,33 @@ celer.kernel("kernel void k(item<0>, out<int, 0> x) { x() = 1; }", { contract = 
       1, true)
   end)
 
+  it("has no step whose kernel does more than its accesses tell", function()
+    local function messages(before, within)
+      local path = scratch.path(".lua")
+      local text = WAVE:gsub("STEPS", "8"):gsub("SETUP", "")
+        :gsub("  kernel void", before .. "\n%0"):gsub("up%(i, j%) =", within .. " %0")
+      scratch.write(path, text)
+      local r = celer.run { "run", "--dry-run", "4", "--as-rank", "1", "--fold", "4", path }
+      return tonumber(r.stderr:match("messages sent%s+(%d+)"))
+    end
+    local folded, alone = messages("", ""), 14
+    assert.equal(2, folded)
+    for _, what in ipairs {
+      { "__device__ int seen;", "" }, { "__device__ int seen = 0;", "seen = i;" },
+      { "#include <cmath>", "" }, { "# include <cmath>", "" },
+      { "", [[printf("%%d", i);]] }, { "", [[asm volatile("");]] }, { "", [[__asm__("");]] },
+      { "__device__ void add(int *a) { __atomic_add_fetch(a, 1, 0); }", "" },
+    } do
+      assert.equal(alone, messages(what[1], what[2]), what[1] .. what[2])
+    end
+    for _, what in ipairs {
+      { "// of a plasma; includes the rim", "" }, { "", "const float plasma = 0;" },
+      { "__device__ float twice(float x) { return 2 * x; }", "twice(i);" },
+    } do
+      assert.equal(folded, messages(what[1], what[2]), what[1] .. what[2])
+    end
+  end)
+
   it("is refused where ranks say different things", function()
     local odd = [[q:hint { fold = 2 + tonumber(os.getenv "OMPI_COMM_WORLD_RANK") }]]
     local path = script(8, odd)

@@ -1,5 +1,6 @@
 #include "device/kernel.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
@@ -130,14 +131,33 @@ static cel_status scan(const cel_source *source, cel_module *module) {
   return CEL_E_OK;
 }
 
+/* At the beginning of a word: `__asm__`, but not `plasma`. */
+static bool has_assembly(const char *text) {
+  const char *at = text;
+  while ((at = strstr(at, "asm")) != NULL) {
+    if (at == text || !isalnum((unsigned char)at[-1])) return true;
+    at += 3;
+  }
+  return false;
+}
+
+/* Not in a comment that says what something includes. */
+static bool has_include(const char *text) {
+  while ((text = strchr(text, '#')) != NULL) {
+    ++text;
+    if (strncmp(text + strspn(text, " \t"), "include", 7) == 0) return true;
+  }
+  return false;
+}
+
 /* NVRTC takes variables for the GPU's also without a word; items that count in
  * one do so by atomic operations. */
 bool cel__has_effects(const char *text) {
-  static const char *const words[] = {"printf", "asm",         "include",
-                                      "atomic", "__managed__", NULL};
+  static const char *const words[] = {"printf", "atomic", "__managed__", NULL};
   static const char device[] = "__device__";
   for (int i = 0; words[i] != NULL; ++i)
     if (strstr(text, words[i]) != NULL) return true;
+  if (has_assembly(text) || has_include(text)) return true;
   while ((text = strstr(text, device)) != NULL) {
     text += sizeof device - 1;
     if (text[strcspn(text, "(;=[{")] != '(') return true;
