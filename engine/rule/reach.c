@@ -8,10 +8,28 @@ typedef struct value {
   int64_t c;
 } value;
 
+/* Which of two is further from the item, of a lower or upper bound. */
+static int64_t farther(bool upper, int64_t a, int64_t b) {
+  return (upper ? b > a : b < a) ? b : a;
+}
+
+/* An end of the chunk and `c`, held at a number. Held inwards it comes no
+ * further. Held outwards it comes as far as the number is from `last`, the
+ * chunk's end that is furthest from there: false where that is further than an
+ * item and what it reads, as for u[math.min(i, 3)]. But where i is below n,
+ * u[math.min(i + 1, n - 1)] is as near as u[i] or u[i + 1]. */
+static bool hold(int64_t op, bool upper, int64_t at, int64_t last, int64_t *c) {
+  if (op == (upper ? CEL_RULE_LOW : CEL_RULE_HIGH)) return true;
+  int64_t held = at - last, most = farther(upper, *c, 0);
+  if (farther(upper, most, held) != most) return false;
+  *c = farther(upper, *c, held);
+  return true;
+}
+
 /* x op y of which at least one follows the chunk; false where that is no end of
- * the chunk and a constant, nor held inwards of it. */
-static bool combine(int64_t op, bool upper, value *x, const value *y) {
-  bool inwards = op == (upper ? CEL_RULE_LOW : CEL_RULE_HIGH);
+ * the chunk and a constant, nor held near that. */
+static bool combine(int64_t op, bool upper, int64_t last, value *x,
+                    const value *y) {
   switch (op) {
   case CEL_RULE_ADD:
     if (x->follows && y->follows) return false;
@@ -22,13 +40,14 @@ static bool combine(int64_t op, bool upper, value *x, const value *y) {
     x->c -= y->c;
     return true;
   case CEL_RULE_LOW:
-  case CEL_RULE_HIGH:
-    if (!x->follows || !y->follows) {
-      if (y->follows) *x = *y;
-      return inwards;
-    }
-    if (upper ? y->c > x->c : y->c < x->c) x->c = y->c;
+  case CEL_RULE_HIGH: {
+    bool both = x->follows && y->follows;
+    int64_t at = x->follows ? y->c : x->c;
+    if (!x->follows) *x = *y;
+    if (!both) return hold(op, upper, at, last, &x->c);
+    x->c = farther(upper, x->c, y->c);
     return true;
+  }
   default: return false;
   }
 }
@@ -42,6 +61,7 @@ static bool offset_of(const cel_rule_use *use, int b, int j, bool upper,
                       int64_t *out) {
   const cel_rule_box *box = &use->rule->desc.box[b];
   const int64_t *code = use->rule->desc.code + box->start[j][upper];
+  int64_t last = upper ? use->range.min[j] + 1 : use->range.max[j] - 1;
   value stack[CEL_RULE_DEPTH];
   int top = 0;
   for (int i = 0; i < box->length[j][upper]; ++i) {
@@ -49,7 +69,7 @@ static bool offset_of(const cel_rule_use *use, int b, int j, bool upper,
       value *x = &stack[top - 2], *y = &stack[top - 1];
       bool fine =
           x->follows || y->follows
-              ? combine(code[i], upper, x, y)
+              ? combine(code[i], upper, last, x, y)
               : cel__binary_eval(code[i], x->c, y->c, &x->c) == CEL_RULE_FINE;
       if (!fine || !cel__in_limit(x->c)) return false;
       --top;

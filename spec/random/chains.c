@@ -87,6 +87,19 @@ static void pick_scheme(chain *c) {
   if (c->scheme <= LEAP) c->fields = needed[c->scheme];
 }
 
+/* To one side of an item alone, as far as there is one: u[min(i + 1, n - 1)].
+ * By numbers of its own. */
+static void pick_held(cel_random r, stencil *s) {
+  r.state ^= 0x68656c64;
+  s->held = cel_random_chance(&r, 25);
+  for (int d = 0; d < CEL_DIMS && s->held; ++d) {
+    bool up = cel_random_chance(&r, 50);
+    int64_t *far = up ? &s->high[d] : &s->low[d];
+    if (*far > 0 && cel_random_chance(&r, 60))
+      *(up ? &s->low[d] : &s->high[d]) = -pick(&r, 0, *far);
+  }
+}
+
 static void pick_stencil(chain *c) {
   static const int64_t radius[] = {0, 1, 1, 1, 1, 2, 2, 3};
   int64_t most = c->scheme == PIPELINE ? 0 : radius[pick(c->random, 0, 7)];
@@ -98,6 +111,7 @@ static void pick_stencil(chain *c) {
     c->stencil.low[d] = even ? most : pick(c->random, 0, most);
     c->stencil.high[d] = even ? most : pick(c->random, 0, most);
   }
+  pick_held(*c->random, &c->stencil);
 }
 
 /* What all fields have; or a part of it, with a rim that nobody writes. */

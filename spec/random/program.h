@@ -318,12 +318,14 @@ rule *rule_whole(cel_random *r, const step *s, const buffer *b);
 /* Of the first two dimensions what a tile of the step has, but for the `whole`
  * one: what the step's range has of that. Of the others all. */
 rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole);
-/* The chunk, and what lies so far below and above it. */
+/* The chunk, and what lies so far below and above it; less than 0: it begins or
+ * ends within. */
 typedef struct stencil {
   int64_t low[CEL_DIMS], high[CEL_DIMS];
   bool axes;     /* but nothing that is off along two dimensions */
   bool clamped;  /* to the buffer */
   bool in_range; /* within the step's range, which lies in the buffer */
+  bool held;     /* no item reads beyond the range's last or first alone */
 } stencil;
 rule *rule_stencil(cel_random *r, const step *s, const buffer *b,
                    const stencil *what);

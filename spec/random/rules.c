@@ -419,18 +419,28 @@ rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole) {
   return made.rule;
 }
 
+/* Within the range on one of its sides, or so that what has one item there at
+ * least is left. */
+static void hold(builder *b, int j, int side, bool inwards) {
+  bool low = inwards == (side == 0);
+  variable(b, low ? CEL_RULE_GLOBAL_MIN : CEL_RULE_GLOBAL_MAX, j);
+  if (!inwards) {
+    number(b, 1);
+    word(b, low ? CEL_RULE_ADD : CEL_RULE_SUB);
+  }
+  word(b, low ? CEL_RULE_HIGH : CEL_RULE_LOW);
+}
+
 static void stencil_side(builder *b, int box, int j, int side, int64_t by,
-                         bool in_range) {
+                         const stencil *what) {
   begin(b, box, j, side);
   variable(b, side == 0 ? CEL_RULE_MIN : CEL_RULE_MAX, j);
   if (by != 0) {
     number(b, by);
     word(b, side == 0 ? CEL_RULE_SUB : CEL_RULE_ADD);
   }
-  if (in_range) {
-    variable(b, side == 0 ? CEL_RULE_GLOBAL_MIN : CEL_RULE_GLOBAL_MAX, j);
-    word(b, side == 0 ? CEL_RULE_HIGH : CEL_RULE_LOW);
-  }
+  if (what->in_range) hold(b, j, side, true);
+  if (what->held) hold(b, j, side, false);
   end(b, box, j, side);
 }
 
@@ -442,8 +452,8 @@ rule *rule_stencil(cel_random *r, const step *s, const buffer *b,
     int box = i / b->dims, j = i % b->dims;
     bool grows = !what->axes || box == j;
     made.rule->box[box].clamp = what->clamped;
-    stencil_side(&made, box, j, 0, grows ? what->low[j] : 0, what->in_range);
-    stencil_side(&made, box, j, 1, grows ? what->high[j] : 0, what->in_range);
+    stencil_side(&made, box, j, 0, grows ? what->low[j] : 0, what);
+    stencil_side(&made, box, j, 1, grows ? what->high[j] : 0, what);
   }
   return made.rule;
 }

@@ -53,6 +53,29 @@ describe("cel_rule_reach", function()
       { "low", { "gmax", 0 }, upper(0, 1) } } } }))
   end)
 
+  it("takes what is held at the range's ends, of one side alone", function()
+    -- u[min(i + 1, 8)], u[max(i - 3, 2)], u[min(max(i - 1, 2), 8)] and so on, of [2, 9)
+    local function up(by, at)
+      return { { "low", { "+", { "min", 0 }, by }, at },
+        { "+", { "low", { "+", { "max", 0 }, by - 1 }, at }, 1 } }
+    end
+    local function down(by, at)
+      return { { "high", at, { "-", { "min", 0 }, by } },
+        { "+", { "high", at, { "-", { "max", 0 }, by + 1 } }, 1 } }
+    end
+    assert.same({ 0, 1 }, reach({ { up(1, 8) } }))
+    assert.same({ 0, 3 }, reach({ { up(3, 8) } }))
+    assert.same({ 0, 1 }, reach({ { up(1, 11) } })) -- beyond the range
+    assert.same({ 3, 0 }, reach({ { down(3, 2) } }))
+    assert.same({ 3, 0 }, reach({ { down(3, 0) } }))
+    assert.same({ 1, 2 }, reach({ { up(2, 8) }, { down(1, 2) } }))
+    assert.same({ 1, 1 }, reach({ { { { "low", { "high", 2, lower(0, 1) }, 8 },
+      { "high", { "low", upper(0, 1), 9 }, 3 } } } }))
+    -- Where it is further to there than to what is read else.
+    assert.is_nil(reach({ { up(1, 7) } }))
+    assert.is_nil(reach({ { down(3, 4) } }))
+  end)
+
   it("refuses what is no neighbourhood", function()
     local refused = {
       { { 0, { "buffer", 0 } } }, -- all

@@ -146,4 +146,45 @@ celer.kernel("kernel void k(item<0>, out<int, 0> x) { x() = 1; }", { contract = 
     assert.matches(path .. ":18: the ranks run different programs", r.stderr, 1, true)
     assert.matches("hint", r.stderr)
   end)
+
+  -- Upwind, in three dimensions, and onto what was there: kernels in Lua.
+  local ONE_SIDED = [[
+local celer = require "celer"
+local h, w, d = 37, 6, 5
+local function bump(i, j, k) return (i * 7 + j * 3 + k) % 11 end
+local u = celer.buffer("float", { h, w, d }, { init = bump })
+local v = celer.buffer("float", { h, w, d }, { init = 1 })
+local up = celer.kernel(function(i, j, k, u, v)
+  v[i][j][k] = 0.5 * u[i][j][k] + 0.25 * u[math.min(i + 2, h - 1)][j][k]
+    + 0.125 * (u[i][math.max(j - 1, 0)][k] + u[i][j][math.min(k + 1, d - 1)])
+end)
+local back = celer.kernel(function(i, j, k, v, u)
+  local a = v[math.max(i - 1, 0)][j][k]
+  if a > 2 then u[i][j][k] = a - 0.5 * v[i][math.min(j + 1, w - 1)][k] end
+end)
+for _ = 1, 10 do up({ h, w, d }, u, v); back({ h, w, d }, v, u) end
+local sum, found = 0, celer.queue():fence(u):get()
+for i = 0, h - 1 do for j = 0, w - 1 do for k = 0, d - 1 do
+  sum = sum + (1 + (7 * i + j + 3 * k) % 13) * found(i, j, k)
+end end end
+print(("%.17g"):format(sum))
+]]
+
+  it("takes kernels that read to one side alone, up to the ends of the range", function()
+    local path = scratch.path(".lua")
+    scratch.write(path, ONE_SIDED)
+    local function messages(fold)
+      local r = celer.run { "run", "--dry-run", "4", "--as-rank", "1", "--fold", fold, path }
+      return tonumber(r.stderr:match("messages sent%s+(%d+)"))
+    end
+    assert.equal(19, messages("1")) -- to one neighbour, and none before the first step
+    assert.equal(8, messages("4")) -- to both, four times
+    local want = celer.run({ "run", path }).stdout
+    for ranks, devices in ipairs { "3", "1", "2", "1" } do
+      local r = celer.run({ "run", "--fold", "5", "--devices", devices, path },
+        { ranks = ranks > 1 and ranks or nil })
+      assert.equal(0, r.status, r.stderr)
+      assert.equal(want, r.stdout, ranks)
+    end
+  end)
 end)
