@@ -190,8 +190,8 @@ typedef struct cel_backend_config {
   /* CUDA: device memory lies in the host and works are C functions, called in
    * stream order; for programs that check what is above the kernels. */
   bool host_works;
-  /* CPU, for specs: calls in a lane are one where they may, whatever they take.
-   */
+  /* CPU, for specs: calls in a lane are one where they may, whatever they take,
+   * and in short bands. */
   bool folds_always;
   /* CPU: workers are pinned to its cores; borrowed for the call. Null: what
    * hwloc says is ours when cores is 0, and no pinning otherwise. */

@@ -161,6 +161,12 @@ void cel__bands_plan(const cel_job *job, int64_t runs, cel__bands *out) {
   plan_across(&hull, out);
 }
 
+void cel__bands_refine(cel__bands *bands, int64_t items) {
+  bands->band = items;
+  bands->width = items;
+  if (bands->across_end > bands->across_begin) bands->across = bands->dim + 1;
+}
+
 /* ---- carrying out -------------------------------------------------------- */
 
 static void clip(cel_box *box, int32_t dim, int64_t begin, int64_t end) {

@@ -53,6 +53,9 @@ bool cel__bands_suit(const cel_fold_job *fold);
 /* Into at most `runs` runs, 1 at least; fewer where they would be short. `job`
  * is a FOLD, borrowed. Thread: any. */
 void cel__bands_plan(const cel_job *job, int64_t runs, cel__bands *out);
+/* For specs, whose folds are small: in bands of `items` rows, and in blocks of
+ * as many across, where it may be. Thread: any. */
+void cel__bands_refine(cel__bands *bands, int64_t items);
 /* Computes run i, from 0 on, or the seam between runs i - 1 and i, from 1 on,
  * when those are done. CEL_E_TASK and what works fail with. Thread: any; runs
  * at the same time, seams too. */

@@ -189,14 +189,15 @@ typedef struct oddity {
   int object; /* or this object is another, or -1 */
 } oddity;
 
-/* What folded.c does wrong, to see that it shows. */
+/* What folded.c does wrong, NEAR: the processor, to see that it shows. */
 typedef enum harm {
   HARM_NOT,
   HARM_THIN,    /* it computes one item too few around a chunk */
   HARM_FLAT,    /* around what a chunk needs it computes nothing more */
   HARM_DEAD,    /* what only steps before the last write is not kept */
   HARM_DISCARD, /* what `write` keeps is not there around a chunk */
-  HARM_REST     /* a step that is left alone is left out */
+  HARM_REST,    /* a step that is left alone is left out */
+  HARM_NEAR     /* the processor is told that steps read nothing around items */
 } harm;
 
 /* A rank that dies or falls silent (`fault`), on the cluster's clock; lost_ns

@@ -1,8 +1,8 @@
 /* random_programs [--threads | --cuda | --mpi | --dry | --folded]
  *                 [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink]
- * [--print]
- *                 [--diverge] [--fail] [--lose]
- *                 [--fault drop|swap|duplicate|thin|flat|dead|discard|rest]
+ *                 [--print] [--diverge] [--fail] [--lose]
+ *                 [--fault NAME]: drop, swap, duplicate; thin, flat, dead,
+ *                 discard, rest; near
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
@@ -48,7 +48,7 @@ static int usage(void) {
       "random_programs [--threads | --cuda | --mpi | --dry | --folded]\n"
       "  [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
       "[--diverge] [--fail] [--lose]\n"
-      "  [--fault drop|swap|duplicate|thin|flat|dead|discard|rest]\n");
+      "  [--fault drop|swap|duplicate|thin|flat|dead|discard|rest|near]\n");
   return 2;
 }
 
@@ -63,9 +63,9 @@ static bool parse_fault(const char *name, cel_fault *out) {
 }
 
 static bool parse_harm(const char *name, harm *out) {
-  static const char *const names[] = {NULL,   "thin",    "flat",
-                                      "dead", "discard", "rest"};
-  for (int i = 1; i < 6; ++i)
+  static const char *const names[] = {NULL,      "thin", "flat", "dead",
+                                      "discard", "rest", "near"};
+  for (int i = 1; i < 7; ++i)
     if (strcmp(names[i], name) == 0) *out = (harm)i;
   return *out != HARM_NOT;
 }

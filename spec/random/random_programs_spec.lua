@@ -70,6 +70,12 @@ describe("random programs", function()
     end)
   end
 
+  -- Which steps wait behind others is for chance to say.
+  it("fail when steps that wait in a lane are carried out together wrongly", function()
+    local _, failures = run("--threads --count 600 --fault near")
+    assert.is_true(failures >= 1)
+  end)
+
   it("hold it on GPUs", function()
     local text = scratch.output(program .. " --cuda --count 20 2>&1; echo status $?")
     if text:find("status 77\n$") then

@@ -7,6 +7,7 @@
 #include "command/command_graph.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_copy.h"
+#include "device/fold.h"
 #include "embed/embedded.h"
 #include "random/program.h"
 #include "runtime/internal.h"
@@ -134,7 +135,7 @@ static cel_work *make_kernel(const rank *r, const step *s) {
                          .fn = run_kernel,
                          .destroy = destroy_kernel,
                          .hash = s->salt,
-                         .marks = true,
+                         .marks = r->audit != NULL,
                          .waits = step_waits(s),
                          .alike = step_alike(s),
                          .objects = s->effects > 0 && (s->salt & 1) != 0},
@@ -480,11 +481,28 @@ void rank_open_gpus(rank *r) {
   r->cuda->pack_rows = 1;
 }
 
+static void (*submit_truly)(cel_backend *b, int32_t device, int32_t lane,
+                            cel_job *job); /* HARM_NEAR */
+
+static void submit_near(cel_backend *b, int32_t device, int32_t lane,
+                        cel_job *job) {
+  cel_fold_view *use = (cel_fold_view *)(uintptr_t)job->use;
+  for (int32_t k = 0; use != NULL && k < job->call.views; ++k)
+    for (int d = 0; d < CEL_DIMS; ++d) use[k].below[d] = use[k].above[d] = 0;
+  submit_truly(b, device, lane, job);
+}
+
+static void harm_uses(cel_backend *b) {
+  submit_truly = b->submit;
+  b->submit = submit_near;
+}
+
 void rank_backend(rank *r) {
   enum { PAGE = 4096 };
   const program *p = r->program;
   cel_backend_config config = {.devices = p->devices,
                                .cores = 1 + (int)(p->seed % 2),
+                               .folds_always = p->seed / 2 % 2 == 0,
                                .park = &r->park,
                                .own_memory = p->own_memory,
                                .capacity = p->own_memory || p->devices > 1
@@ -496,6 +514,7 @@ void rank_backend(rank *r) {
     must(cel_backend_cuda(&config, r->cuda, &r->backend));
   } else {
     must(cel_backend_cpu(&config, &r->backend));
+    if (p->harm == HARM_NEAR) harm_uses(r->backend);
   }
 }
 

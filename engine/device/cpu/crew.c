@@ -132,7 +132,7 @@ void cel_lane_release(cel_lane *lane) {
 static bool is_brief(const cel_crew *crew, const cel_lane *lane,
                      const cel_entry *entry) {
   int64_t ns = entry->expected_ns, most = CEL_TUNE_BRIEF_NS;
-  if (ns == 0) return false;
+  if (ns == 0 || (crew->folds_always && entry->job->use != NULL)) return false;
   if (cel_park_cores() == 1) return ns <= CEL_TUNE_BRIEF_ALONE_NS;
   if (!lane->active) {
     ns += atomic_load_explicit(&crew->brief_ns, memory_order_relaxed);
@@ -467,7 +467,8 @@ static bool gather(cel_crew *crew, cel_lane *lane) {
   int32_t jobs = cel__folded_gather(head, crew->folds_always);
   pthread_mutex_unlock(&crew->lock);
   if (jobs == 1) return false;
-  share->folded = cel__folded_join(head, jobs, crew->threads, &share->blocks);
+  share->folded = cel__folded_join(head, jobs, crew->threads,
+                                   crew->folds_always, &share->blocks);
   if (share->folded == NULL) return false;
   share->entry = lane->head;
   share->partial = NULL;

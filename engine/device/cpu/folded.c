@@ -140,7 +140,7 @@ cel__folded *cel__folded_create(const cel_job *job, int32_t threads,
 }
 
 cel__folded *cel__folded_join(const cel_entry *head, int32_t calls,
-                              int32_t threads, int64_t *blocks) {
+                              int32_t threads, bool always, int64_t *blocks) {
   joined *j = cel_alloc_zero(sizeof *j);
   touched all = {.n = 0};
   const cel_job *job[CEL_TUNE_FOLD_CALLS];
@@ -155,7 +155,8 @@ cel__folded *cel__folded_join(const cel_entry *head, int32_t calls,
   j->job = (cel_job){
       .ticket = job[0]->ticket, .kind = CEL_JOB_FOLD, .fold = &j->fold};
   cel__folded *folded = create(&j->job, j, threads, blocks);
-  if (*blocks >= threads) return folded;
+  if (always) cel__bands_refine(&folded->bands, 1 + calls % 3);
+  if (always || *blocks >= threads) return folded;
   cel__folded_destroy(folded);
   return NULL;
 }

@@ -25,9 +25,9 @@ cel__folded *cel__folded_create(const cel_job *job, int32_t threads,
  * its lock held. */
 int32_t cel__folded_gather(const cel_entry *head, bool always);
 /* Makes a fold of so many, which stay where they are. Null where its threads
- * would not all have a run. */
+ * would not all have a run; with `always` never, and in short bands. */
 cel__folded *cel__folded_join(const cel_entry *head, int32_t calls,
-                              int32_t threads, int64_t *blocks);
+                              int32_t threads, bool always, int64_t *blocks);
 void cel__folded_destroy(cel__folded *folded);
 /* Block i; each once. A block that fails leaves its seams out. */
 cel_status cel__folded_run(cel__folded *folded, int64_t i);
