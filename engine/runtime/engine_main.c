@@ -228,6 +228,14 @@ void cel_engine_chunks(const cel_engine *engine, const cel_group *group,
   cel_chunks_find(group, &of, out);
 }
 
+/* Also what is reduced into, which may be combined later: that is a mode that
+ * produces, too. */
+static void count_changes(const cel_group *group) {
+  for (uint32_t i = 0; i < group->accesses; ++i)
+    if (cel_mode_produces(group->access[i].mode))
+      ++*group->access[i].buffer->changes;
+}
+
 cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   cel_assert_thread(CEL_THREAD_MAIN);
   uint64_t id;
@@ -243,6 +251,7 @@ cel_status cel_engine_submit(cel_engine *engine, const cel_group *group) {
   engine->at = group->location;
   CEL_TRY(enter(engine));
   CEL_TRY(cel_task_graph_submit(engine->graph, group, &id));
+  count_changes(group);
   cel__engine_add_span(engine, CEL_SPAN_SUBMIT, id, group->name,
                        group->location, begin);
   return CEL_E_OK;

@@ -15,7 +15,8 @@ const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                          .extent = cel_box_sized(1, 1, 1),
                          .element_size = element_size,
                          .type = type,
-                         .init = init};
+                         .init = init,
+                         .changes = cel_alloc_zero(sizeof(uint64_t))};
   for (int d = 0; d < dims; ++d) buffer->extent.max[d] = extent[d];
   if (name != NULL) buffer->name = cel_strdup(name);
   cel_vec_push(&engine->buffers, (cel_owned_buffer){buffer, 0});
@@ -52,6 +53,7 @@ static void free_buffer(cel_buffer *buffer) {
   if (buffer->init != NULL && buffer->init->destroy != NULL)
     buffer->init->destroy(buffer->init);
   cel_free((void *)(uintptr_t)buffer->name);
+  cel_free(buffer->changes);
   cel_free(buffer);
 }
 

@@ -55,6 +55,13 @@ static int buffer_freed(lua_State *L) {
   return 1;
 }
 
+/* buffer_changes(buffer) -> how many groups were submitted that may have
+ * changed it */
+static int buffer_changes(lua_State *L) {
+  lua_pushnumber(L, (lua_Number)*cel__check_buffer(L, 1)->changes);
+  return 1;
+}
+
 static void push_type(lua_State *L, const char *type, lua_CFunction collect) {
   if (!luaL_newmetatable(L, type)) return;
   lua_pushcfunction(L, collect);
@@ -229,13 +236,9 @@ static int fence_get(lua_State *L) {
 }
 
 const luaL_Reg cel__core_buffer[] = {
-    {"buffer", buffer_new},
-    {"buffer_free", buffer_free},
-    {"buffer_freed", buffer_freed},
-    {"fence", fence_new},
-    {"fence_object", fence_object},
-    {"fence_each", fence_each},
-    {"fence_ready", fence_ready},
-    {"fence_get", fence_get},
-    {NULL, NULL},
+    {"buffer", buffer_new},         {"buffer_free", buffer_free},
+    {"buffer_freed", buffer_freed}, {"buffer_changes", buffer_changes},
+    {"fence", fence_new},           {"fence_object", fence_object},
+    {"fence_each", fence_each},     {"fence_ready", fence_ready},
+    {"fence_get", fence_get},       {NULL, NULL},
 };

@@ -203,7 +203,9 @@ function M.resolve(hints, dims, placement, range, at)
     fail("the granularity has %s, the range %s", words.count(#list, "number"),
       words.count(dims, "dimension"))
   end
-  if weights and weights.zeros and cuts > 1 then
+  if weights and weights.rows and cuts > 1 then
+    fail("weights from a buffer are those of rows, which need the split \"1d\"")
+  elseif weights and weights.zeros and cuts > 1 then
     fail("a weight of 0 needs the split \"1d\": a tile lies in a row and a column "
       .. "of others")
   end

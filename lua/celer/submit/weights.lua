@@ -9,6 +9,7 @@ local M = {}
 
 ---@class celer.weights
 ---@field zeros boolean  whether one is 0
+---@field rows boolean  whether they are of rows, as a buffer says
 local Weights = { __noun = "weights" }
 
 local function is_weight(w)
@@ -80,12 +81,35 @@ local function rounding(lists)
   end
 end
 
+local function make(sums, devices, text, zeros, rows)
+  local handle = core.weights(sums, devices, text)
+  return setmetatable({ zeros = zeros, rows = rows, text = text, handle = handle,
+    handles = { handle } }, Weights)
+end
+
+local function of_rows(by_rank, by_device, text)
+  local mine = by_rank[core.rank() + 1] > 0 and #by_device > 1 and by_device or nil
+  return make(by_rank, mine, text, true, true)
+end
+
+local from_options = { from = true }
+
+local function of_buffer(what)
+  words.check_options("celer.weights", what, from_options)
+  return require("celer.submit.cuts").of(what.from, of_rows) -- it requires this module
+end
+
 --- Weights for cg:hint and q:hint: ranks compute in proportion to them. An entry
 --- may be a table with a weight for each device of the rank; the rank's is their
---- sum then. All ranks must give the same.
----@param what (number|number[])[]|fun(rank: integer, ranks: integer): number|number[]
+--- sum then. All ranks must give the same. { from = buffer }, with a number for each row
+--- (what has the same coordinate in dimension 0): ranks, and their devices, get rows whose
+--- numbers add up to the same; it waits for the buffer, once for each change of it.
+---@param what (number|number[])[]|{from: celer.buffer}|fun(rank: integer, ranks: integer): any
 ---@return celer.weights
 function M.new(what)
+  if type(what) == "table" and not getmetatable(what) and what.from ~= nil then
+    return of_buffer(what)
+  end
   local me = core.rank()
   local entries, ranks = entries_of(what)
   local lists, by_device, any = {}, {}, false
@@ -106,9 +130,7 @@ function M.new(what)
   end
   local devices = by_device[me + 1] and sums[me + 1] > 0 and lists[me + 1] or nil
   local text = table.concat(texts, " ")
-  local handle = core.weights(sums, devices, text)
-  return setmetatable({ zeros = zeros, text = text, handle = handle, handles = { handle } },
-    Weights)
+  return make(sums, devices, text, zeros, false)
 end
 
 function M.is_weights(value) return getmetatable(value) == Weights end

@@ -191,6 +191,210 @@ show("again", {})
       assert.same(found, (script.lines(out)))
     end, { shapes = { script.divided[3] } })
 
+  local of_sums = [==[
+-- A part for each device of each rank, whose sum is an equal one, but for a row's. What the
+-- parts are comes by `chunks`, a number for each row.
+local _, devices = require("celer.core").devices()
+local ranks = celer.ranks()
+local function sums_are_alike(what, weights, n, row)
+  local chunks = celer.buffer("int", n, { init = -1 })
+  q:submit(function(cg)
+    cg:hint { weights = weights }
+    cg:interop_task({ n }, function(part, chunks)
+      local ffi = require "ffi"
+      local p = ffi.cast("int *", chunks:pointer())
+      for i = 0, part.size[0] - 1 do p[i] = 100 * part.rank + part.device end
+    end, cg:discard_write(chunks))
+  end)
+  local s, sums, total, most, last = q:wait(chunks), {}, 0, 0, 0
+  for i = 0, n - 1 do
+    local x, c = row(i), s(i)
+    sums[c] = (sums[c] or 0) + x
+    total, most = total + x, math.max(most, x)
+    if c < last then error(what .. ": row " .. i .. " is not in order") end
+    last = c
+  end
+  for k = 0, ranks - 1 do
+    local of_rank = 0
+    for d = 0, devices - 1 do
+      local sum = sums[100 * k + d] or 0
+      of_rank = of_rank + sum
+      if math.abs(sum - total / ranks / devices) > most + 1e-9 * total then
+        error(("%s: device %d of rank %d has %g of %g"):format(what, d, k, sum, total))
+      end
+    end
+    if math.abs(of_rank - total / ranks) > most + 1e-9 * total then
+      error(("%s: rank %d has %g of %g"):format(what, k, of_rank, total))
+    end
+  end
+end
+]==]
+  for _, shapes in ipairs { script.shapes, { script.divided[2], script.divided[3] },
+    { { name = "on seven ranks", devices = 1, ranks = 7 } } } do
+    script.everywhere("is divided in chunks of rows with like sums", of_sums .. [==[
+local rows = {
+  ones = function() return 1 end,
+  rising = function(i) return i end,
+  one = function(i, n) return i == math.floor(n / 3) and 200 or 0 end,
+  ends = function(i, n) return (i == 0 or i == n - 1) and 100 or i % 2 end,
+}
+for _, type_ in ipairs(ranks > 1 and { "int", "double" } or { "uint8_t", "uint64_t", "float" }) do
+  for name, row in celer.sorted_pairs(rows) do
+    for _, n in ipairs { 1, 2, 5, 101 } do
+      if name ~= "rising" or n > 1 then
+        local function of(i) return row(i, n) * (type_ == "double" and 0.1 or 1) end
+        local w = celer.buffer(type_, n, { init = of })
+        sums_are_alike(("%s of %d, %s"):format(name, n, type_), celer.weights { from = w }, n, of)
+      end
+    end
+  end
+end
+local n = 70000 -- in two levels of sums
+local function of(i) return i * i % 1013 end
+local w = celer.buffer("int", n, { init = of })
+sums_are_alike("many", celer.weights { from = w }, n, of)
+]==], nil, { shapes = shapes })
+  end
+
+  script.everywhere("is divided by what a buffer holds when the weights are made", of_sums .. [==[
+local n = 60
+local function rising(i) return i end
+local w = celer.buffer("int", n, { name = "w", init = rising })
+local first = celer.weights { from = w }
+sums_are_alike("first", first, n, rising)
+same("again", celer.weights { from = w }, first)
+-- Each cut is where the sum comes nearest to what it should be.
+local cuts, total = {}, n * (n - 1) / 2
+for k = 1, ranks - 1 do
+  for i = 0, n do
+    local off = math.abs(i * (i - 1) / 2 - total * k / ranks)
+    if not cuts[k] or off < cuts[k].off then cuts[k] = { off = off, at = i } end
+  end
+end
+local rows, before = {}, 0
+for k = 1, ranks do
+  local at = cuts[k] and cuts[k].at or n
+  rows[k], before = at - before, at
+end
+same("nearest", tostring(first):match("^weights (.-) of w, "), table.concat(rows, " "))
+local other = celer.array(w + 1)
+same("read", celer.weights { from = w }, first)
+q:wait(w)
+same("captured", celer.weights { from = w }, first)
+local made = celer.weights { from = other }
+same("of another one", made == first, false)
+local changes = {
+  kernel = function() w:set(n - celer.math.index(0)) return function(i) return n - i end end,
+  part = function()
+    w:part(0, 10):set(100)
+    return function(i) return i < 10 and 100 or n - i end
+  end,
+  host = function()
+    q:submit(function(cg)
+      cg:host_task({ n }, function(part, w)
+        for i = part.min[0], part.max[0] - 1 do w[i] = i % 7 end
+      end, cg:write(w))
+    end)
+    return function(i) return i % 7 end
+  end,
+  reduced = function()
+    local k = celer.kernel [=[
+      kernel void count(item<1> it, reducer<int, 1> w) { w(it[0] / 2) += it[0]; }
+    ]=]
+    q:submit(function(cg) cg:parallel_for({ n }, k, cg:reduce(w, "sum")) end)
+    return function(i) return i < n / 2 and 4 * i + 1 or 0 end
+  end,
+}
+for _, name in ipairs { "kernel", "part", "host", "reduced" } do
+  local before = celer.weights { from = w }
+  local row = changes[name]()
+  local weights = celer.weights { from = w }
+  same(name, weights == before, false)
+  sums_are_alike(name, weights, n, row)
+  same(name .. " again", celer.weights { from = w }, weights)
+end
+
+-- In a loop, as hints of a group and of the queue; also in another range.
+local a = celer.buffer("int", { 2 * n + 1, 3 }, { init = 0 })
+local add = celer.kernel [=[
+  kernel void add(item<2> it, inout<int, 2> a, int x) { a(it[0], it[1]) += x * it[0] + it[1]; }
+]=]
+local weights
+local step = q:group(function(cg, a, x)
+  cg:hint { weights = weights }
+  cg:parallel_for({ 2 * n + 1, 3 }, add, cg:read_write(a), x)
+end)
+local sum = 0
+for t = 1, 30 do
+  if t % 5 == 1 then w:set((celer.math.index(0) * t) % 11 + 1) end
+  weights = celer.weights { from = w }
+  step(a, t)
+  q:hint { weights = celer.weights { from = w } }
+  add({ 2 * n + 1, 3 }, a, t)
+  sum = sum + 2 * t
+end
+local s = q:wait(a)
+for i = 0, 2 * n do for j = 0, 2 do same("element", s(i, j), sum * i + 60 * j) end end
+sums_are_alike("in the end", weights, n, function(i) return i * 26 % 11 + 1 end)
+]==], nil, { shapes = { script.shapes[1], script.shapes[2], script.divided[2] } })
+
+  it("is cut evenly in a dry run, which says so once", function()
+    local r = script.run([==[
+local w = celer.buffer("int", 30, { name = "w", init = function(i) return i end })
+for _ = 1, 2 do
+  q:hint { weights = celer.weights { from = w } }
+  w:set(1)
+end
+refused("from is a buffer of numbers", function()
+  local _ = celer.weights { from = celer.buffer("int") }
+end)
+q:drain()
+print "checked"]==], { devices = 1 }, { before = { "--dry-run", "3" } })
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("checked", r.stdout, 1, true)
+    local said = "nothing is known of what w holds in a dry run: celer.weights cuts its rows evenly"
+    assert.matches("case.lua:4: " .. said, r.stderr, 1, true)
+    assert.equal(1, select(2, r.stderr:gsub(said, "")), r.stderr)
+  end)
+
+  script.everywhere("is not divided by buffers that make no sense", [==[
+local function from(buffer)
+  return function() local _ = celer.weights { from = buffer } end
+end
+local function holding(type_, values)
+  return celer.buffer(type_, #values, { name = "w", init = values })
+end
+refused("celer.weights: from: the first argument must be a buffer, not a number", from(3))
+refused("from is a buffer of numbers with one dimension, a number for each row; here is buffer",
+  from(celer.buffer("int", { 3, 3 })))
+refused("from is a buffer of numbers with one dimension", from(celer.buffer("bool", 3)))
+refused("from is a buffer of numbers with one dimension", from(celer.buffer("int")))
+refused("celer.weights: the buffer w has no elements", from(celer.buffer("int", 0, { name = "w" })))
+refused("celer.weights: the buffer w holds -2, not numbers of at least 0",
+  from(holding("int", { 3, -2, 5 })))
+refused("celer.weights: the buffer w holds nan", from(holding("float", { 3, 0 / 0, 5 })))
+refused("celer.weights: the elements of w add up to 0; somebody has to compute",
+  from(holding("int", { 0, 0 })))
+refused("celer.weights: the elements of w add up to inf", from(holding("double", { 1, math.huge })))
+refused("celer.weights: unknown option 'form'", function()
+  local _ = celer.weights { from = holding("int", { 1 }), form = 1 }
+end)
+local freed = holding("int", { 1 })
+freed:free()
+refused("celer.weights: from: the buffer w was freed", from(freed))
+local good = holding("int", { 1, 2 })
+refused("celer.weights { from = ... } inside the function of a q:submit", function()
+  q:submit(function(cg) cg:hint { weights = { from = good } } end)
+end)
+local weights = celer.weights { from = good }
+refused("weights from a buffer are those of rows, which need the split \"1d\"", function()
+  q:submit(function(cg)
+    cg:hint { weights = weights, split = "2d" }
+    cg:host_task({ 8, 8 }, function() end)
+  end)
+end)
+]==], nil, { shapes = { script.shapes[1], script.shapes[2] } })
+
   script.everywhere("is not divided by weights that make no sense", [==[
 local _, ranks = require("celer.core").rank()
 local _, devices = require("celer.core").devices()
