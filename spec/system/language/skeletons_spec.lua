@@ -1,4 +1,5 @@
--- Patterns over whole buffers: map, map_reduce, stencil, scan, compact, pipe.
+-- Patterns over whole buffers: map, map_reduce, stencil, scan, compact, histogram, gather, scatter,
+-- pipe.
 local script = require("spec.support.script")
 
 describe("a pattern over whole buffers", function()
@@ -136,6 +137,123 @@ same("before NaN", s(699), 0)
 same("from NaN on", s(1500) ~= s(1500), true)
 ]==])
 
+  local many = { script.shapes[1], script.shapes[3], script.divided[2],
+    { name = "on seven ranks", devices = 1, ranks = 7 } }
+
+  script.everywhere("counts how many elements lie in each bin", [==[
+for _, extents in ipairs { { 0 }, { 1 }, { 1000 }, { 40, 7 }, { 5, 0 }, { 7, 5, 3 } } do
+  local function init(i, j, k) return (i * 37 + (j or 0) * 11 + (k or 0)) % 101 / 4 - 3 end
+  local some = true
+  for _, n in ipairs(extents) do some = some and n > 0 end
+  local u = celer.buffer("double", extents, { init = some and init or nil })
+  local whole = celer.buffer("int", extents, { init = some and function(...)
+    return math.floor(init(...))
+  end or nil })
+  for _, bins in ipairs { 1, 3, 16, 1000 } do
+    local wide, plain, numbers = {}, {}, bins
+    for b = 0, bins - 1 do wide[b], plain[b] = 0, 0 end
+    local function each(d, at)
+      if d > #extents then
+        local x = init(unpack(at))
+        if x >= 0 and x <= 16 then
+          local b = math.min(math.floor(x * (bins / 16)), bins - 1)
+          wide[b] = wide[b] + 1
+        end
+        local number = math.floor(x)
+        if plain[number] then plain[number] = plain[number] + 1 end
+        return
+      end
+      for i = 0, extents[d] - 1 do
+        at[d] = i
+        each(d + 1, at)
+      end
+    end
+    if some then each(1, {}) end
+    local a, b = celer.full("int", bins, 77), celer.full("uint64_t", bins, 77)
+    celer.histogram(a, u, 0, 16)
+    celer.histogram(b, whole)
+    local s, t = q:wait(a, b)
+    for i = 0, numbers - 1 do
+      same(("%s, bin %d of %d"):format(tostring(u), i, bins), s(i), wide[i])
+      same("number " .. i, tonumber(t(i)), plain[i])
+    end
+  end
+end
+local odd = celer.buffer("float", 6, { init = { 0 / 0, 1 / 0, -1 / 0, 1, 2, 3 } })
+local two = celer.zeros("int", 2)
+celer.histogram(two, odd, 1, 3)
+same("below the middle", two(0), 1)
+same("from the middle to the end", two(1), 2)
+]==], nil, { shapes = many })
+
+  -- Of more bins than a task can reduce into.
+  it("counts in any number of bins", function()
+    local r = script.run([==[
+local n = 2 ^ 24 + 5
+local h = celer.buffer("int", n, { init = 3 })
+celer.histogram(h, celer.buffer("int", 12, { init = { 0, 1, 1, 2 ^ 24 - 1, 2 ^ 24, 2 ^ 24, 2 ^ 24,
+  2 ^ 24 + 4, n, -1, 7, n - 1 } }))
+for i, count in celer.sorted_pairs { [0] = 1, 2, 0, [7] = 1, [2 ^ 24 - 1] = 1, [2 ^ 24] = 3,
+  [2 ^ 24 + 1] = 0, [2 ^ 24 + 4] = 2 } do
+  same("bin " .. i, h(i), count)
+end
+print "checked"]==], { devices = 2 })
+    assert.equal("", r.stderr)
+    assert.equal("checked\n", r.stdout)
+  end)
+
+  script.everywhere("gathers and scatters by indices", [==[
+local function index(i, m) return (i * 7 + 3) % (m + 4) - 2 end -- also outside
+for _, case in ipairs { { 0, 5 }, { 1, 1 }, { 13, 8 }, { 300, 20 }, { 20, 300 }, { 5, 0 } } do
+  local n, m = unpack(case)
+  for _, type_ in ipairs { "int", "uint64_t" } do
+    local function at(i)
+      local k = index(i, m)
+      return type_ == "int" and k or k < 0 and m + 3 or k -- no number below 0
+    end
+    local list = celer.buffer(type_, n, { init = n > 0 and at or nil })
+    -- What a function gives, where there are elements.
+    local function new(type_, n, f) return celer.buffer(type_, n, { init = n > 0 and f or nil }) end
+    local from = new("double", m, function(i) return i + 0.5 end)
+    local out = celer.full("double", n, -1)
+    celer.gather(out, from, list)
+    local s = q:wait(out)
+    for i = 0, n - 1 do
+      local k = at(i)
+      same("gathered " .. i, s(i), k >= 0 and k < m and k + 0.5 or -1)
+    end
+
+    local values = new("double", n, function(i) return 1000 + i end)
+    local put = celer.full("double", m, -1)
+    celer.scatter(put, values, list)
+    local counts, sums = celer.full("int", m, 5), {}
+    celer.scatter(counts, celer.full("int", n, 2), list, "sum")
+    local most = celer.full("int64_t", m, -3)
+    celer.scatter(most, new("int64_t", n, function(i) return i % 5 end), list, "max")
+    local wanted, largest = {}, {}
+    for k = 0, m - 1 do wanted[k], sums[k], largest[k] = -1, 5, -3 end
+    for i = 0, n - 1 do
+      local k = at(i)
+      if k >= 0 and k < m then
+        wanted[k], sums[k], largest[k] = 1000 + i, sums[k] + 2, math.max(largest[k], i % 5)
+      end
+    end
+    local p, c, l = q:wait(put, counts, most)
+    for k = 0, m - 1 do
+      same("the last for " .. k, p(k), wanted[k])
+      same("sum of " .. k, c(k), sums[k])
+      same("most of " .. k, tonumber(l(k)), largest[k])
+    end
+  end
+end
+local list = celer.buffer("int16_t", { 6, 4 }, { init = function(i, j) return (5 * i + j) % 9 end })
+local from = celer.buffer("float3", 9, { init = function(i) return { x = i, y = -i, z = 1 } end })
+local out = celer.buffer("float3", { 6, 4 })
+celer.gather(out, from, list)
+local s = q:wait(out)
+for i = 0, 5 do for j = 0, 3 do same("vector", s(i, j).x - s(i, j).y, 2 * ((5 * i + j) % 9)) end end
+]==], nil, { shapes = many })
+
   script.everywhere("pipes one expression through functions", [==[
 local u = celer.array { 1, -2, 3 }
 local function double(x) return 2 * x end
@@ -186,5 +304,60 @@ end)
 refused("the condition u is a number", function() celer.compact(u, v, u) end)
 refused("the shapes differ", function() celer.compact(v:gt(0), v, u) end)
 refused("celer.pipe: argument 2 is a function", function() celer.pipe(u, 2) end)
+local bins, list = celer.zeros("int", 4), celer.zeros("int", 8)
+local table_ = celer.zeros("double", { 3, 3 })
+refused("celer.histogram: the first argument, which it writes, is a buffer, not a number",
+  function() celer.histogram(4, u, 0, 1) end)
+refused("celer.histogram: the second argument is a buffer, not an expression", function()
+  celer.histogram(bins, u + 1, 0, 1)
+end)
+refused("the bins are another buffer, of one dimension and whole numbers of 4 or 8 bytes",
+  function() celer.histogram(v, u, 0, 1) end)
+refused("the bins are another buffer", function() celer.histogram(bins, bins) end)
+refused("the bins are another buffer", function()
+  celer.histogram(celer.zeros("uint8_t", 4), u, 0, 1)
+end)
+refused("what is counted is a buffer of numbers with dimensions; here is buffer t", function()
+  celer.histogram(bins, t, 0, 1)
+end)
+refused("without a range the elements of u are the numbers of bins, so they must be whole",
+  function() celer.histogram(bins, u) end)
+refused("argument 4 is the greatest number that is counted, not nil", function()
+  celer.histogram(bins, u, 0)
+end)
+refused("argument 3 is the least number that is counted, not nil", function()
+  celer.histogram(bins, u, nil, 1)
+end)
+refused("argument 4 is the greatest number that is counted, not inf", function()
+  celer.histogram(bins, u, 0, math.huge)
+end)
+refused("celer.histogram: the range from 3 to 3 is empty", function()
+  celer.histogram(bins, u, 3, 3)
+end)
+refused("celer.gather: u is written, and may not be read: write into another buffer", function()
+  celer.gather(u, u, list)
+end)
+refused("celer.gather: the indices are whole numbers; here is buffer v", function()
+  celer.gather(u, v, v)
+end)
+refused("the indices lead to a buffer of one dimension, and both have the same type; here are",
+  function() celer.gather(u, table_, list) end)
+refused("both have the same type", function() celer.gather(u, bins, list) end)
+refused("there is an index for each element, but the shapes differ: here are buffer v", function()
+  celer.gather(v, u, list)
+end)
+refused("celer.gather: the third argument is a buffer, not nil", function() celer.gather(v, u) end)
+refused("celer.scatter: u is written, and may not be read", function()
+  celer.scatter(u, u, list)
+end)
+refused("the shapes differ: here are buffer u", function() celer.scatter(v, u, bins) end)
+refused("has more than one dimension", function()
+  celer.scatter(v, table_, celer.zeros("int", { 3, 3 }))
+end)
+refused("celer.scatter: \"sum\" is for whole numbers of 4 or 8 bytes, whose order does not matter; "
+  .. "here is buffer v", function() celer.scatter(v, u, list, "sum") end)
+refused("celer.scatter: the fourth argument is the operator, a word", function()
+  celer.scatter(bins, list, celer.zeros("int", 8), "add")
+end)
 ]==])
 end)
