@@ -5,6 +5,7 @@
 local bit = require "bit"
 local ffi = require "ffi"
 local kinds = require "kinds"
+local clamp = require("celer").clamp
 local philox = require("celer.run.philox").uniform
 local util = require "jit.util"
 local values = require "values"
@@ -308,6 +309,10 @@ local function call(self, copy, pc, callee, args)
   elseif binary[f] then
     local kind, compute = fold(binary[f], args)
     return { kind and values.of(kind) or values.mixed }, function(x) return { compute(x) } end
+  elseif f == clamp then
+    local low, above = fold("max", { args[1], args[2] })
+    local kind, below = fold("min", { values.of(low), args[3] })
+    return { values.of(kind) }, function(x) return { below { above { x[1], x[2] }, x[3] } } end
   elseif of_bits[f] then
     return { values.of "W" }, function(x) return { f(unpack(x)) } end
   elseif f == philox then

@@ -42,6 +42,7 @@ local whole = {
   function(self, d)
     return ("math.%s(%s, %s)"):format(pick { "min", "max" }, self:whole(d), self:whole(d))
   end,
+  function(self, d) return ("celer.clamp(%s, -2, %s)"):format(self:whole(d), self:whole(d)) end,
   function(self, d) return ("(%s %% %d)"):format(self:whole(d), random(1, 9)) end,
   function(self, d) return ("math.floor(%s / %d)"):format(self:whole(d), random(1, 5)) end,
   function(self, d) return ("(%s * %d)"):format(self:whole(d), random(-3, 3)) end,
@@ -57,9 +58,19 @@ function Maker:whole(d)
   return pick(whole)(self, d - 1)
 end
 
+-- The smaller or larger of numbers that may be fractions that were rounded, or NaN.
+function Maker:brought(d)
+  local r = random(4)
+  if d > 0 and r > 1 then
+    return ("math.%s(%s, %s)"):format(pick { "min", "max" }, self:brought(d - 1),
+      self:brought(d - 1))
+  end
+  return pick { "%s", "math.floor(%s * 0.75)", "(%s %% (i - i))" }:format(self:whole(1))
+end
+
 -- An index inside of dimension d of the arrays.
 function Maker:index_of(d, depth)
-  local r, i, n = random(9), coordinates[d], extents[d]
+  local r, i, n = random(11), coordinates[d], extents[d]
   if r == 1 or self.dims > 1 and random(2) == 1 then return i end
   if r == 2 then return ("math.max(math.min(%s, %s - 1), 0)"):format(self:whole(depth), n) end
   if r == 3 then return ("(%s %s %d) %% %s"):format(i, pick { "+", "-" }, random(0, 3), n) end
@@ -72,6 +83,8 @@ function Maker:index_of(d, depth)
   if r == 8 then
     return ("(%s %s %s) %% %s"):format(i, pick { "+", "-" }, pick { "q", "back" }, n)
   end
+  if r == 10 then return ("celer.clamp(%s, 0, %s - 1)"):format(self:brought(1), n) end
+  if r == 11 then return ("math.max(math.min(%s, %s - 1), 0)"):format(self:brought(2), n) end
   if r == 9 then
     return pick { "math.max(%s - 1, 0)", "math.min(%s + 1, %s - 1)" }:format(i, n)
   end
@@ -147,6 +160,9 @@ local numbers = {
   function(self, d) return ("(-(%s))"):format(self:number(d)) end,
   function(self, d)
     return ("math.%s(%s, %s)"):format(pick { "min", "max" }, self:number(d), self:number(d))
+  end,
+  function(self, d)
+    return ("celer.clamp(%s, %s, %s)"):format(self:number(d), pick(literals), self:number(d))
   end,
   function(self, d) return ("math.%s(%s)"):format(pick { "floor", "abs" }, self:number(d)) end,
   -- LuaJIT itself gives 0 or -0 for ceil(-0.7), by whether it has compiled the line.

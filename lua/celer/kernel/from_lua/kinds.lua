@@ -159,8 +159,11 @@ end
 local function choice(choose)
   return function(node)
     local kind, a, b = joined(node), node.args[1], node.args[2]
-    local low, high, _ = bounds(a)
+    local low, high, is_sure = bounds(a)
     local low2, high2, is_number = bounds(b)
+    if not is_sure then -- b may come out, wherever it lies
+      if choose == max then low = -math.huge else high = math.huge end
+    end
     node.least, node.most, node.is_number = choose(low, low2), choose(high, high2), is_number
     if kind == "int" then return set_whole(node, node.least, node.most) end
     local is_int = rank[kind] and (not node.kind or node.kind == "int") and is_number

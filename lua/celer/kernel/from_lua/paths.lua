@@ -67,12 +67,13 @@ local function conditions(block)
 end
 
 -- Adds the affine forms that are at least 0 where a condition is so, and those that are not 0,
--- with a mark.
+-- with a mark. Of two numbers it says nothing, but whether an item ever comes there.
 local function add_facts(out, node, yes)
   while node.op == "not" do node, yes = node.args[1], not yes end
   local a, b = node.args and node.args[1], node.args and node.args[2]
   if not b or a.kind ~= "int" or b.kind ~= "int" then return end
   local x, y = affine.of(a), affine.of(b)
+  if not next(affine.add(x, y, -1).of) then return end
   local function at_least(p, q, c)
     local form = affine.add(p, q, -1)
     out[#out + 1] = { c = form.c - c, of = form.of }

@@ -77,6 +77,9 @@ end
 function choose(self, node, block)
   local a, b, cause = operand(self, node.args[1], block)
   local c, d, other = operand(self, node.args[2], block)
+  if node.args[1].kind ~= "int" and not node.args[1].is_number then -- of a NaN the second
+    if node.op == "max" then a = nil else b = nil end
+  end
   local function either(x, y, one_will_do)
     if x and y then return linear.choose(self.context, node.op, x, y) end
     return one_will_do and (x or y) or nil

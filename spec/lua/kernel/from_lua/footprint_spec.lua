@@ -273,6 +273,24 @@ describe("a footprint", function()
       function(i, u, w, v) v[i] = u[max(min(w[i], 5), 2)] end, { 1 }, { 1, "int" }, { 1 })
     holds({ "read", "celer.box({ celer.min(4, chunk.min[0]) }, { 5 })", false },
       function(i, u, w, v) v[i] = u[min(max(w[i], i), 4)] end, { 1 }, { 1, "int" }, { 1 })
+    -- Where v[i] is a NaN, max(5, v[i]) is one, and then the other operand comes out.
+    holds({ "read", "celer.box({ 1 }, { 8 })", false }, function(i, u, v)
+      v[i] = u[min(max(max(5, floor(v[i])), i % 3 + 1), 7)]
+    end, { 1 }, { 1 })
+    holds({ "read", "celer.box({ 0 }, { 8 })", false }, function(i, u, v)
+      v[i] = u[max(min(min(5, floor(v[i])), i % 3 + 5), 0)]
+    end, { 1 }, { 1 })
+  end)
+
+  it("takes no bounds from a comparison of numbers", function()
+    local q = 2
+    local of = derive(function(i, w, v)
+      if 2 > 100 then v[i] = w[min(i * q + 2, n - 1)] + w[i] end
+    end, { n }, { 1 }, { 1 })
+    local _, map = of(1)
+    same({ n }, map, function(chunk)
+      return box.new({ chunk.min[0] }, { max(chunk.max[0], min(chunk.max[0] * 2 + 1, n)) })
+    end)
   end)
 
   it("says where items would collide, and what cannot be derived", function()

@@ -77,6 +77,17 @@ describe("a number", function()
     holds("u(((-i0) + 100))", function(i, u, v) v[i] = u[-i + 100] end, "double", "double")
   end)
 
+  it("that may be a NaN has no bounds beside another one", function()
+    local list, floor, max, min = { 1, 2, 3, 4, 5 }, math.floor, math.max, math.min
+    holds(" - (1)]", function(i, u, v)
+      v[i] = list[min(max(max(2, floor(u[i])), i % 2 + 1), 5)]
+    end, "double", "double")
+    assert.error_matches(function()
+      text_of(function(i, u, v) v[i] = list[min(max(max(2, floor(u[i])), i % 2), 5)] end,
+        "double", "double")
+    end, "this index may be another one")
+  end)
+
   it("that was captured is whole where it has to be, by its value", function()
     local last, rate = 7, 1
     holds("int last, double rate", function(i, u, v) v[i] = u[math.min(i, last)] * rate end,
