@@ -9,6 +9,8 @@
 --- a whole number over a whole number, which only floor and ceil bring back.
 local ffi = require "ffi"
 local facts = require("celer.core").facts
+local place = require "celer.place"
+local words = require "celer.words"
 
 local M = {}
 
@@ -188,7 +190,11 @@ function M.ceil(x)
 end
 
 local function choose(o, plain, a, b)
-  if not is_symbol(a) and not is_symbol(b) then return plain(a, b) end
+  if type(a) == "number" and type(b) == "number" then return plain(a, b) end
+  if not is_symbol(a) and not is_symbol(b) then
+    if type(a) == "number" then a = b end
+    place.fail("celer.min, max and clamp take numbers, not %s", words.a(a))
+  end
   return make(o, whole(a), whole(b))
 end
 
@@ -209,7 +215,12 @@ end
 ---@param low number
 ---@param high number
 ---@return number
-function M.clamp(x, low, high) return M.min(M.max(x, low), high) end
+function M.clamp(x, low, high)
+  if type(high) == "nil" then
+    place.fail "celer.clamp takes a number, and its bounds: x, low, high"
+  end
+  return choose(LOW, min, choose(HIGH, max, x, low), high)
+end
 
 --- The largest of its arguments.
 ---@param a number

@@ -11,8 +11,9 @@ local h = celer.buffer("int", bins, { init = 0 })
 local count = celer.kernel(function(i, v, h)
   h[celer.clamp(math.floor(v[i]), 0, bins - 1)]:atomic_add(1)
 end)
+local least = celer.min
 local other = celer.kernel(function(i, v, h)
-  h[math.min(math.max(math.floor(v[i]), 0), h:extent(0) - 1)]:atomic_add(1)
+  h[least(math.max(celer.floor(v[i]), 0), h:extent(0) - 1)]:atomic_add(1)
 end)
 local wanted, s = {}, celer.wait(v)
 for i = 0, n - 1 do
@@ -39,9 +40,17 @@ q:submit(function(cg)
   cg:parallel_for(n, count, v, cg:read_write(h, celer.all))
 end)
 holds "with an access"
+q:submit(function(cg)
+  cg:hint { place = celer.at(0) }
+  cg:parallel_for(n, count, v, h)
+end)
+holds "at a place"
 same("accesses", count:accesses(n, v, h), table.concat({
   "read          v: celer.box({ chunk.min[0] }, { chunk.max[0] })",
   "read_write    h: celer.box({ 0 }, { bins })" }, "\n"))
+refused("celer.min, max and clamp take numbers, not nil", function() celer.clamp(nil, 0, 1) end)
+refused("celer.min, max and clamp take numbers, not nil", function() celer.clamp(1, nil, 1) end)
+refused("celer.clamp takes a number, and its bounds", function() celer.clamp(1, 0) end)
 -- In another order than that in which one compares, a NaN would be an index.
 refused("cannot be derived", function()
   celer.kernel(function(i, v, h)

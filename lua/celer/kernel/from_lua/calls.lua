@@ -32,6 +32,9 @@ add(math, "math.", "min max", nil, 1, true)
 add(bit, "bit.", "band bor bxor", "bits", 1, true)
 add(bit, "bit.", "lshift rshift arshift", "bits", 2)
 add(bit, "bit.", "bnot tobit", "bits", 1)
+for _, name in ipairs { "floor", "ceil", "min", "max" } do
+  known[symbol[name]] = known[math[name]]
+end
 known[require("celer.run.philox").uniform] = { op = "philox", least = 2, most = 4,
   name = "philox", path = "celer.philox" }
 known[symbol.clamp] = { op = "clamp", least = 3, most = 3, path = "celer.clamp" }

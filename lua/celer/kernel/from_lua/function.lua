@@ -240,7 +240,7 @@ end
 -- A task whose chunks may meet in an atomic operation is not cut: one device has all of it.
 local function keep_together(cg, variant)
   local own = cg.more and cg.more.own
-  if own and (own.granularity or own.place) then return end
+  if own and own.granularity then return end
   for _, use in pairs(variant.uses) do
     if use.together then return cg:hint { granularity = WHOLE } end
   end
