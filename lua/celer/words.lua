@@ -9,6 +9,9 @@ local M = {}
 function M.a(value)
   local kind = type(value)
   if kind == "nil" then return "nil" end
+  if kind == "cdata" and require("celer.data.complex").parts(value) then
+    return "a complex number"
+  end
   local meta = kind == "table" and getmetatable(value)
   local noun = type(meta) == "table" and rawget(meta, "__noun") or kind
   if type(noun) == "function" then noun = noun(value) end

@@ -366,7 +366,9 @@ local function compare(op, a, b)
     if args[1].kind ~= args[2].kind then kind = "double" end
   end
   if lanes_of(call, args) > 1 then
-    fail("%s: vectors are not compared: compare their components, a:field \"x\"", call)
+    fail("%s: %s", call, (args[1].complex or args[2].complex)
+      and "complex numbers are not compared: compare celer.math.real(z), imag(z) or abs(z)"
+      or "vectors are not compared: compare their components, a:field \"x\"")
   end
   local node = make(op, "bool", 1, M.shape(call, args), args)
   node.exact = kind
@@ -599,7 +601,7 @@ function Expression:field(name)
     fail("u:field: the elements of %s are no structs", M.text(node))
   end
   local found = type(name) == "string" and elements.find(type_, name)
-  if not found or not rank[found.kind] and found.kind ~= "bool" then
+  if not found or not rank[found.kind] and found.kind ~= "bool" or name:find("[", 1, true) then
     fail("u:field: %s has no field %s that is a number", type_.name,
       type(name) == "string" and ("'%s'"):format(name) or "called by " .. words.a(name))
   end

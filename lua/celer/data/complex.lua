@@ -34,7 +34,7 @@ local function operator(sign, event, f)
     local re, im = parts(a)
     local re2, im2 = parts(b)
     if not re or not re2 then
-      place.fail("a %s b: a complex number and %s", sign, words.a(re and b or a))
+      place.fail("a %s b: a complex number and %s", sign, words.a(not re and a or b))
     end
     return widest(f(re, im, re2, im2))
   end
@@ -71,7 +71,8 @@ local metatable = {
     return re ~= nil and re == re2 and im == im2
   end,
   __tostring = function(a)
-    return ("%.14g%s%.14gi"):format(a.re, (a.im >= 0 or a.im ~= a.im) and "+" or "", a.im)
+    local im = ("%.14g"):format(a.im)
+    return ("%.14g%s%si"):format(a.re, im:find "^-" and "" or "+", im)
   end,
 }
 

@@ -1,4 +1,5 @@
 --- arguments.lua -- what is passed to a kernel, checked against its parameters.
+local complex = require "celer.data.complex"
 local ffi = require "ffi"
 local kernel = require "celer.kernel.kernel"
 local near = require "celer.kernel.near"
@@ -39,8 +40,8 @@ end
 
 -- ---- values -----------------------------------------------------------------
 
-local function kind_of(value)
-  return type(value) == "cdata" and tostring(ffi.typeof(value)) or type(value)
+local function a(value)
+  return type(value) == "cdata" and "a " .. tostring(ffi.typeof(value)) or words.a(value)
 end
 
 -- A struct argument as cdata of its type; or nil and what is wrong.
@@ -49,8 +50,9 @@ local function struct_value(param, value)
   if not type_ then
     return nil, ("its type %s is not known to Lua; celer.struct(\"%s\", ...) "
       .. "makes one for both"):format(param.type, param.type)
-  elseif type(value) == "cdata" and not types.is_made_of(type_, value) then
-    return nil, ("expected a %s, got a %s"):format(param.type, kind_of(value))
+  elseif type(value) == "cdata" and not types.is_made_of(type_, value)
+    and not (type_.header and complex.parts(value)) then
+    return nil, ("expected a %s, got %s"):format(param.type, a(value))
   end
   local out = ffi.new(ffi.typeof("$[1]", type_.ctype))
   local fault = types.store(type_, out, 0, value)
@@ -84,15 +86,14 @@ end
 local function value_of(param, value)
   if param.class == "b" then
     if type(value) == "boolean" then return value end
-    return nil, ("expected a boolean, got a %s"):format(kind_of(value))
+    return nil, ("expected a boolean, got %s"):format(a(value))
   elseif param.class == "s" then
     return struct_value(param, value)
   elseif plain.is_placeholder(value) then
     return nil, ("%s is for integers of at least 4 bytes, of kernels from "
       .. "celer.cuda_module"):format(tostring(value))
   elseif type(value) ~= "number" and not boxed_integer(value) then
-    return nil, ("expected a number (%s), got a %s"):format(param.type,
-      kind_of(value))
+    return nil, ("expected a number (%s), got %s"):format(param.type, a(value))
   elseif param.class == "f" then
     return tonumber(value)
   end
@@ -117,9 +118,8 @@ end
 local function access_fault(param, access, is_access)
   local wanted = kernel.describe(param)
   if not is_access then
-    local what = kind_of(access)
-    return ("expected an access (%s, from %s), got %s"):format(wanted,
-      asks_for[param.kind], what:find(" ") and what or "a " .. what)
+    return ("expected %s (%s, from %s), got %s"):format(param.kind == kernel.REDUCER
+      and "an access" or "a buffer or an access", wanted, asks_for[param.kind], words.a(access))
   end
   local buffer = access.buffer
   local pointer = param.dims < 0

@@ -38,6 +38,9 @@ local function access_for(cg, k, number, param, buffer, given)
   if not mode then
     fail(k.name, number, "the kernel declares %s: give it celer.reduce(%s, \"sum\"), or another "
       .. "operator", kernel.describe(param), buffer.name)
+  elseif edge and mode ~= "read" then
+    fail(k.name, number, "what is read beyond its edges is only read, and the kernel declares %s",
+      kernel.describe(param))
   elseif edge and not map then
     fail(k.name, number, "celer cannot look into C++ for how far the kernel reads: say it, as in "
       .. "celer.%s(%s%s, 1)", edge.kind, buffer.name, edge.kind == "constant" and ", value" or "")

@@ -275,7 +275,10 @@ local shapes = { bounding_box = { [true] = wrapped, [false] = grown },
 
 local function check_reach(name, reach, shape)
   for d, n in ipairs(reach) do
-    if type(n) == "table" then
+    if type(n) == "table" and not getmetatable(n) then
+      fail("celer.%s: how far a kernel reads is one number for each dimension, not a table: "
+        .. "celer.%s(u, 1, 1)", name, name)
+    elseif type(n) == "table" then
       fail("celer.%s: what a kernel is given is a buffer, not %s: celer.array(expression) makes "
         .. "one", name, words.a(n))
     elseif type(n) ~= "number" or n % 1 ~= 0 or n < 0 then

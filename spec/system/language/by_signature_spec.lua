@@ -63,7 +63,14 @@ refused("argument 3 of kernel scale: expected a number", function() k.scale(n, u
 refused("takes 3 arguments after its item, got 2", function() k.scale(n, u, v) end)
 refused("takes 3 arguments after its item, got 4", function() k.scale(n, u, v, 3, u) end)
 refused('give it celer.reduce(r, "sum")', function() k.add(n, u, s, r) end)
-refused("expected an access (out<float, 1>", function() k.scale(n, u, 3, 3) end)
+refused("a buffer or an access (out<float, 1>, from cg:discard_write or cg:write), got nil",
+  function() k.scale(n, u, nil, 3) end)
+refused("got an expression over buffers", function() k.scale(n, 2 * u, v, 3) end)
+refused("expected a number (float), got a buffer", function() k.scale(n, u, v, u) end)
+refused("is only read, and the kernel declares out<float, 1>",
+  function() k.scale(n, u, celer.periodic(v, 1), 3) end)
+refused("one number for each dimension, not a table: celer.periodic(u, 1, 1)",
+  function() k.around(n, celer.periodic(u, { 1 }), v) end)
 refused("r is accessed with cg:reduce; use cg:read",
   function() k.scale(n, celer.sum(r), v, 3) end)
 refused("kernel scale takes an item<1>, but the range has 2 dimensions",

@@ -157,7 +157,7 @@ local function alike(words, ...)
 end
 alike("is no whole number", a, b, 1.5, 0)
 alike("does not fit", a, b, 2 ^ 31, 0)
-alike("expected a number (int), got a nil", a, b, 1, nil)
+alike("expected a number (int), got nil", a, b, 1, nil)
 alike("expected a number", a, b, "1", 0)
 alike("must be a buffer", a, nil, 1, 0)
 alike("must be a buffer", 1, b, 1, 0)
