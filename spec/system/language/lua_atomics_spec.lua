@@ -124,6 +124,8 @@ same("a row stays with its items", celer.kernel(function(i, j, d) d[i][j % 3]:at
   script.everywhere("is refused where it is not right", [==[
 local u, h = celer.buffer("double", 9, { init = 0 }), celer.buffer("int", 9, { init = 0 })
 local b = celer.buffer("int8_t", 9, { init = 0 })
+celer.struct("cell", "short small;")
+local cells = celer.buffer("cell", 9, { init = { small = 0 } })
 local cases = {
   { "'h' is written here, and changed by atomic operations",
     function(i, u, h) h[i]:atomic_add(1) h[0] = 2 end },
@@ -135,6 +137,16 @@ local cases = {
     function(i, u, h) u[i]:atomic_min(1) end },
   { "'h' has elements of int8_t, and numbers of 4 or 8 bytes are added to",
     function(i, u, h) h[i]:atomic_add(1) end, b },
+  { "'c.small' has elements of int16_t, and numbers of 4 or 8 bytes are added to",
+    function(i, u, c) c[i].small:atomic_add(1) end, cells },
+  { "cannot use elements of 'h': their type is neither a number of at most 64 bits (with a sign",
+    function(i, u, h) h[i]:atomic_add(1) end, celer.buffer("uint64_t", 9, { init = 0 }) },
+  { "an element of 'h' is a number, and has no 'atomicAdd', did you mean atomic_add?",
+    function(i, u, h) h[i]:atomicAdd(1) end },
+  { "field small of 'c' is a number, and has no 'x'",
+    function(i, u, c) c[i].small.x = 1 end, cells },
+  { "'m' has 2 dimensions: write m[i][j]:atomic_add(x)", function(i, u, m) m[i]:atomic_add(1) end,
+    celer.buffer("int", { 9, 9 }, { init = 0 }) },
   { "h:atomic_add takes 1 value, got 2", function(i, u, h) h[i]:atomic_add(1, 2) end },
   { "write h[i]:atomic_add(x)", function(i, u, h) h:atomic_add(1) end },
   { "call it with a colon", function(i, u, h) h[i].atomic_add(1) end },

@@ -69,7 +69,7 @@ local cases = {
   { "'q' of a cell has [0] to [8], and this index may be another one",
     function(i, b) b[i].q[9] = 1 end },
   { "'q' of a cell has [0] to [8]", function(i, b) b[i].m = b[i].q[i] end },
-  { "'q' of a cell has [0] to [8]", function(i, b) b[i].q[0.5] = 1 end },
+  { "the index of 'q' of a cell may be a fraction", function(i, b) b[i].q[0.5] = 1 end },
   { "'b' is given all of an array", function(i, b) b[i].q = 1 end },
   { "'b' is given all of an array", function(i, b) b[i].m = b[i].q end },
   { "cannot compute with an array of a struct", function(i, b) b[i].m = b[i].q + 1 end },
@@ -84,5 +84,13 @@ for _, case in ipairs(cases) do
   same("the line of " .. case[1], tonumber(message:match "/case%.lua:(%d+): "),
     debug.getinfo(case[2], "S").linedefined)
 end
+local _, message = pcall(celer.kernel(function(i, b)
+  local k = 0
+  repeat
+    b[i].m = b[i].q[k % 9]
+    k = k + 1
+  until b[i].q[0] > k
+end), 5, b)
+same("no other remainder", tostring(message):match "between them by (.*)$", "celer.clamp")
 ]==])
 end)

@@ -84,6 +84,13 @@ local function call_known(lift, what, args)
   return { first }
 end
 
+local letters = { "[i]", "[j]", "[k]" }
+
+--- An element of an array, as its user writes it: "u[i][j]".
+---@param array table
+---@return string
+function M.element(array) return array.name .. table.concat(letters, "", 1, array.dims) end
+
 -- How a reduction is spelt in a kernel, by the operator that it was made with.
 local spellings = { sum = "add", prod = "mul", min = "min", max = "max", ["and"] = "band",
   ["or"] = "bor" }
@@ -95,8 +102,8 @@ local function reduce(lift, method, args)
     lift.fail("'%s' is reduced by %s: write %s:%s(x)", array.name, array.operator == "custom"
       and "an operator of your own" or ("%q"):format(array.operator), array.name, wanted)
   elseif #method.index ~= array.dims and not (#method.index == 0 and array.dims == 0) then
-    lift.fail("'%s' has %s: write %s%s:%s(x)", array.name, words.count(array.dims, "dimension"),
-      array.name, ("[i]"):rep(array.dims), wanted)
+    lift.fail("'%s' has %s: write %s:%s(x)", array.name, words.count(array.dims, "dimension"),
+      M.element(array), wanted)
   elseif #args ~= 2 then
     lift.fail("%s:%s takes one value, got %d", array.name, name, #args - 1)
   end
@@ -112,22 +119,24 @@ local atomics = {
   atomic_exchange = { "Exch", 1 }, atomic_compare_exchange = { "CAS", 2 },
 }
 
---- Whether an element that is a number has such a method.
-function M.is_atomic(name) return atomics[name] ~= nil end
+--- The methods of an element that is a number.
+M.atomics = atomics
 
 local function atomic(lift, method, args)
   local array, name, operation = method.array, method.name, atomics[method.name]
   if #method.index < array.dims then
-    lift.fail("'%s' has %s: write %s%s:%s(x)", array.name, words.count(array.dims, "dimension"),
-      array.name, ("[i]"):rep(array.dims), name)
+    lift.fail("'%s' has %s: write %s:%s(x)", array.name, words.count(array.dims, "dimension"),
+      M.element(array), name)
   elseif #args ~= operation[2] + 1 then
     lift.fail("%s:%s takes %s, got %d", array.name, name, words.count(operation[2], "value"),
       #args - 1)
   end
   local element = elements.find(array.type, method.field)
-  if element.size ~= 4 and element.size ~= 8 or element.kind ~= "int" and name ~= "atomic_add" then
-    lift.fail("%s:%s: '%s' has elements of %s, and %s", array.name, name, array.name,
-      element.spelling, name == "atomic_add" and "numbers of 4 or 8 bytes are added to"
+  if element.kind ~= "other" and (element.size ~= 4 and element.size ~= 8
+    or element.kind ~= "int" and name ~= "atomic_add") then
+    lift.fail("%s:%s: '%s' has elements of %s, and %s", array.name, name,
+      array.name .. (method.field ~= "" and "." .. method.field or ""), element.spelling,
+      name == "atomic_add" and "numbers of 4 or 8 bytes are added to"
         or "this takes whole numbers of 4 or 8 bytes")
   end
   local values = {}

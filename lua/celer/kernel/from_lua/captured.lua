@@ -173,6 +173,10 @@ function M.index(self, node, key)
   end
   if value == package.loaded.celer then return member_of_celer(self, k) end
   if fixed[value] then
+    if value[k] == nil then
+      self.fail("there is no %s.%s%s", node.path, tostring(k), stands_for[k]
+        and (": write celer.%s"):format(k) or "")
+    end
     guard(self, function() return value[k] end, value[k], { table = value, key = k })
     if type(value[k]) == "number" then return self.graph:number(value[k]) end
     return self.graph:make("function", { value = value[k], path = node.path .. "." .. tostring(k) })

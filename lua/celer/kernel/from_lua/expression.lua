@@ -114,9 +114,13 @@ function Writer:field(node)
     at = at + 1
     local index, path = node.index[at], node.field:sub(1, place - 1)
     local count = elements.find(node.array.type, path).count
-    if index.kind ~= "int" or index.low < 0 or index.high >= count then
+    if not whole.is_whole(index) then
+      self.fail(node, "the index of '%s' of a %s may be a fraction: write math.floor(x)", path,
+        node.array.type.name)
+    elseif index.kind ~= "int" or index.low < 0 or index.high >= count then
       self.fail(node, "'%s' of a %s has [0] to [%d], and this index may be another one: keep it "
-        .. "between them by celer.clamp, or by %%", path, node.array.type.name, count - 1)
+        .. "between them by celer.clamp%s", path, node.array.type.name, count - 1,
+        index.op == "mod" and "" or ", or by %")
     end
     return ("[%s]"):format(self:as(index, type_of(index)))
   end)
@@ -338,8 +342,8 @@ local function check_stored(self, node, element, value)
       or "'%s' has numbers: write c and 1 or 0", node.array.name)
   elseif (value.kind == "struct") ~= (element.kind == "struct") or value.kind == "struct"
     and elements.find(value.array.type, value.field) ~= element then
-    self.fail(node, "'%s' takes %s here", node.array.name, element.kind == "struct"
-      and "a " .. element.spelling .. ", or assign to its fields" or "a number")
+    self.fail(node, "'%s' takes %s", node.array.name, element.kind == "struct"
+      and "a " .. element.spelling .. " here: assign one, or to its fields" or "a number here")
   elseif element.kind == "int" and not whole.is_whole(value) then
     self.fail(node, "'%s' has whole numbers (%s), and this may be a fraction: write math.floor(x)",
       node.array.name, element.spelling)

@@ -147,7 +147,7 @@ local function parameter_count(self, dims, n)
     words.count(wanted, "parameter"), words.count(dims, "dimension"),
     wanted >= dims and words.count(wanted - dims, "argument") or "too few",
     words.count(n, "argument"),
-    fit >= 0 and fit <= 3 and "; that fits a range of " .. words.count(fit, "dimension") or "")
+    fit >= 1 and fit <= 3 and "; that fits a range of " .. words.count(fit, "dimension") or "")
 end
 
 local function key_of(argument)

@@ -308,7 +308,8 @@ for op in ([[add sub mul div mod pow neg abs min max floor ceil call bits philox
     lookup get atomic]])
   :gmatch "%S+" do counts[op] = true end
 
-local phrases = { ["nil"] = "what may be nil", bool = "a boolean", struct = "a struct",
+local phrases = { ["nil"] = "what may be nil", bool = "a boolean",
+  struct = "a struct: take its fields",
   array = "an array of a struct: give it an index",
   mixed = "what may be a number, or else a boolean or nil" }
 

@@ -95,7 +95,7 @@ end
 
 -- h[i]:atomic_add(x), and what else an element that is a number has.
 local function index_number(self, node, key)
-  if key.op ~= "string" or not calls.is_atomic(key.k) then return nil end
+  if key.op ~= "string" or not calls.atomics[key.k] then return nil end
   return self.graph:make("method", { array = node.array, index = node.index, field = node.field,
     name = key.k, of = node })
 end
@@ -104,8 +104,14 @@ end
 local function refuse_index(self, node, key)
   if node.op == "load" then
     refuse_reduction(self, node.array, key)
-    self.fail("'%s' has %s: too many indices", node.array.name,
-      words.count(node.array.dims, "dimension"))
+    if key.op == "string" then
+      self.fail("%s of '%s' is a number, and has no '%s'%s", node.field ~= "" and "field "
+        .. node.field or "an element", node.array.name, key.k,
+        key.k:find "^atomic" and words.advice(key.k, calls.atomics) or "")
+    end
+    self.fail("'%s' has %s%s: too many indices", node.array.name,
+      words.count(node.array.dims, "dimension"), node.field ~= "" and (", and its %s is a number")
+        :format(node.field) or "")
   elseif node.op == "module" then
     self.fail("a kernel cannot change the script's table '%s': it assigns to elements of its "
       .. "parameters", node.path)
@@ -136,8 +142,8 @@ local function store(self, node, key, value)
   if node.op == "array" or node.op == "part" then
     local array, list = node.array, append(node.index, self:value(key))
     if array.what == "reduction" then
-      self.fail("'%s' is reduced into: write %s%s:add(x), or min, max, mul, combine", array.name,
-        array.name, ("[i]"):rep(array.dims))
+      self.fail("'%s' is reduced into: write %s:add(x), or min, max, mul, combine", array.name,
+        calls.element(array))
     elseif #list ~= array.dims then
       self.fail("'%s' has %s, and is given %d here", array.name,
         words.count(array.dims, "dimension"), #list)
