@@ -86,7 +86,9 @@ end
 
 local function itself(node) return node end
 add_complex("real", expression.real_of, itself)
-add_complex("imag", expression.real_of, function(node) return 0 * node end)
+add_complex("imag", expression.real_of, function(node) -- 0, also of what is infinite
+  return expression.select(node:eq(node), 0, 0 * node)
+end)
 add_complex("arg", expression.real_of, function(node)
   return M.atan2(0, node)
 end)
