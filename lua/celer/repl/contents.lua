@@ -9,30 +9,41 @@ local M = {}
 local WIDTH = 78
 local SMALL = 256 -- elements that are all shown
 local EDGE = 3 -- else so many at each end
+local MANY = 9 -- elements of an array in a struct
 local MOST_BYTES = 2 ^ 28 -- that are brought to be summed up
 
 -- ---- elements ---------------------------------------------------------------
 
--- The names of a struct's fields, in order; arrays are left out.
-local function field_names(node)
-  local out = {}
+local text_of
+
+-- The fields of a struct, in order; those of a nameless one in it are its own.
+local function list_fields(node, value, out)
   for _, field in ipairs(node.fields) do
-    if field.name and not field.type.of then out[#out + 1] = field.name end
+    if field.name then
+      out[#out + 1] = field.name .. " = " .. text_of(field.type, value[field.name])
+    elseif field.type.fields then
+      list_fields(field.type, value, out)
+    end
   end
   return out
 end
 
-local function word(type_, value)
-  if type_.class == "s" then
-    local parts = {}
-    for i, name in ipairs(field_names(fields_of(type_.ctype))) do
-      parts[i] = name .. " = " .. tostring(value[name])
-    end
-    return "{" .. table.concat(parts, ", ") .. "}"
-  end
-  return type_.name == "float" and ("%.7g"):format(value)
+local function list_elements(node, value)
+  local out = {}
+  for i = 0, math.min(node.count, MANY) - 1 do out[i + 1] = text_of(node.of, value[i]) end
+  if node.count > MANY then out[MANY + 1] = "..." end
+  return out
+end
+
+-- What a C type holds; of an array of a struct the first elements.
+function text_of(node, value)
+  if node.fields then return "{" .. table.concat(list_fields(node, value, {}), ", ") .. "}" end
+  if node.plain then return "{" .. table.concat(list_elements(node, value), ", ") .. "}" end
+  return node.class == "f" and node.size == 4 and ("%.7g"):format(value)
     or (tostring(value):gsub("U?LL$", ""))
 end
+
+local function word(type_, value) return text_of(fields_of(type_.ctype), value) end
 
 --- A struct of a type as text.
 ---@param type_ celer.type

@@ -558,4 +558,15 @@ describe("a session through a pipe", function()
     assert.same({ "", "celer: session:1: unexpected symbol near '<eof>'\n", 1 },
       { r.stdout, r.stderr, r.status })
   end)
+
+  it("structs are shown with all that they hold", function()
+    local r = celer.run({ "repl" }, { stdin = [[
+celer.struct("cell", "float q[3]; struct { bool b; int64_t n[10]; } s; struct { float2 v; };")
+c = celer.buffer("cell", 1, { init = function() return { q = { 0.1, 2, 3 }, v = { x = 4 } } end })
+c
+]] })
+    assert.equal("", r.stderr)
+    assert.truthy(r.stdout:find("[0] {q = {0.1, 2, 3}, s = {b = false, n = "
+      .. "{0, 0, 0, 0, 0, 0, 0, 0, 0, ...}}, v = {x = 4, y = 0}}", 1, true), r.stdout)
+  end)
 end)
