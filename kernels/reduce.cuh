@@ -27,12 +27,34 @@ namespace celer {
 
 // ---- operators; lua/celer/kernel/reduce.lua says the same
 
-enum op : int { op_sum, op_prod, op_min, op_max, op_and, op_or, op_custom };
+enum op : int {
+  op_sum,
+  op_prod,
+  op_min,
+  op_max,
+  op_and,
+  op_or,
+  op_fixed, // of float and double, fixed.cuh
+  op_custom
+};
 
 constexpr int op_of(int view) {
   const int all[] = {CELER_OPS};
   return view < int(sizeof all / sizeof *all) ? all[view] : int(op_sum);
 }
+
+constexpr bool has_fixed() {
+  const int all[] = {CELER_OPS};
+  for (int op : all)
+    if (op == op_fixed) return true;
+  return false;
+}
+template <class T> constexpr bool may_be_fixed = false;
+template <> constexpr bool may_be_fixed<float> = has_fixed();
+template <> constexpr bool may_be_fixed<double> = has_fixed();
+
+template <class T> struct fixed;
+template <class T> struct to_fixed;
 
 // The user's own, as text; specialised after this.
 template <class T> CELER_FN T customs(int, T a, T) {
@@ -106,11 +128,14 @@ template <class T, int D = 0> struct reducer {
   static_assert(D == 0, "a reducer has 0 to 3 dimensions");
   static_assert(__is_trivially_copyable(T) && sizeof(T) <= 256,
                 "what is reduced is plain data of 256 bytes at most");
-  T *at;
+  T *at; // of op_fixed a to_fixed<T>
   int op;
 
   // Hands a value over; the operator is what cg:reduce says.
   CELER_FN void combine(const T &x) const {
+    if constexpr (may_be_fixed<T>) {
+      if (op == op_fixed) return ((to_fixed<T> *)at)->add(x);
+    }
     *at = apply<T>(op, *at, x);
   }
   CELER_FN const reducer &operator+=(const T &x) const {
@@ -121,10 +146,13 @@ template <class T, int D = 0> struct reducer {
 
 // One element of an array.
 template <class T> struct reduced_element {
-  T *at;
+  T *at; // of op_fixed a fixed<T>
   int op;
 
   CELER_FN void combine(const T &x) const {
+    if constexpr (may_be_fixed<T>) {
+      if (op == op_fixed) return ((fixed<T> *)at)->add(x);
+    }
 #ifdef CELER_CUDA
     apply_atomic<T>(op, at, x);
 #else
@@ -149,6 +177,9 @@ template <class T, int D> struct reducer_array {
 #endif
 
   template <class... I> CELER_FN reduced_element<T> operator()(I... i) const {
+    if constexpr (may_be_fixed<T>) {
+      if (op == op_fixed) return {(T *)&row_of_fixed()(i...), op};
+    }
 #ifdef CELER_CUDA
     return {&row(i...), op};
 #else
@@ -159,8 +190,18 @@ template <class T, int D> struct reducer_array {
     return (*this)(i);
   }
 
-#ifndef CELER_CUDA
 private:
+  CELER_FN auto row_of_fixed() const {
+    accessor<fixed<T>, D> fixed_row = {};
+    fixed_row.origin = (fixed<T> *)row.origin;
+    fixed_row.stride0 = row.stride0;
+    fixed_row.stride1 = row.stride1;
+#ifdef CELER_CHECK
+    fixed_row.check = row.check;
+#endif
+    return fixed_row;
+  }
+#ifndef CELER_CUDA
   CELER_FN bool is_here(int) const {
     return true;
   }
@@ -177,7 +218,8 @@ private:
 };
 // Of each warp one.
 template <class T> struct shared_of<reducer<T, 0>> {
-  static constexpr index bytes = 32 * ((sizeof(T) + 3) / 4 * 4);
+  static constexpr index one = may_be_fixed<T> ? 32 : (sizeof(T) + 3) / 4 * 4;
+  static constexpr index bytes = 32 * one;
 };
 template <class T> struct reducer<T, 1> : reducer_array<T, 1> {
   // combine(i, x): as (i).combine(x).
@@ -228,6 +270,26 @@ CELER_FN reducer<T, D> marked(reducer<T, D> r, const index *item, int dims) {
 // ---- combining rows: [first, end) of them, each of some elements; on a GPU
 // these are one
 
+// Onto what the result holds; into what is reduced into, not into another row.
+enum how : int { how_onto = 1, how_settles = 2 };
+
+template <class T>
+CELER_FN void combine_fixed(int how, const fixed<T> *rows, index first,
+                            index end, index pitch, void *into, index i) {
+  fixed<T> sum = {};
+  for (index r = first; r < end; ++r)
+    sum.template add<false>(rows[r * pitch + i]);
+  if ((how & how_settles) == 0) {
+    fixed<T> *row = (fixed<T> *)into + i;
+    if ((how & how_onto) != 0) sum.template add<false>(*row);
+    *row = sum;
+  } else {
+    T *element = (T *)into + i;
+    if ((how & how_onto) != 0) sum.template add<false>(*element);
+    *element = sum.rounded();
+  }
+}
+
 #ifdef CELER_CUDA
 template <class T>
 CELER_FN void combine_rows(int op, bool onto, const T *rows, index first,
@@ -238,11 +300,18 @@ CELER_FN void combine_rows(int op, bool onto, const T *rows, index first,
   into[i] = value;
 }
 using elements = index;
+template <class Work> CELER_FN void each_of(elements i, const Work &work) {
+  work(i);
+}
 #else
 struct elements {
   index begin, end;
   const lines *seen; // of all rows; null: all lines hold something
 };
+template <class Work>
+CELER_FN void each_of(const elements &of, const Work &work) {
+  for (index i = of.begin; i < of.end; ++i) work(i);
+}
 #endif
 
 template <class S> struct combiner;
@@ -251,24 +320,31 @@ struct combiner<signature<void (*)(Item, P...)>> {
   using sig = signature<void (*)(Item, P...)>;
 
   template <int K, class Q> struct one {
-    static CELER_FN void run(int, bool, const void *, index, index, index,
+    static CELER_FN void run(int, int, const void *, index, index, index,
                              void *, elements) {
     }
   };
   template <int K, class T, int D> struct one<K, reducer<T, D>> {
-    static CELER_FN void run(int view, bool onto, const void *rows, index first,
+    static CELER_FN void run(int view, int how, const void *rows, index first,
                              index end, index pitch, void *into, elements i) {
-      if (view == sig::view_of(K))
-        combine_rows(op_of(sig::view_of(K)), onto, (const T *)rows, first, end,
+      constexpr int op = op_of(sig::view_of(K));
+      if (view != sig::view_of(K)) return;
+      if constexpr (may_be_fixed<T> && op == op_fixed)
+        each_of(i, [=](index i) {
+          combine_fixed<T>(how, (const fixed<T> *)rows, first, end, pitch, into,
+                           i);
+        });
+      else
+        combine_rows(op, (how & how_onto) != 0, (const T *)rows, first, end,
                      pitch, (T *)into, i);
     }
   };
 
   template <int... K>
-  static CELER_FN void run(int view, bool onto, const void *rows, index first,
+  static CELER_FN void run(int view, int how, const void *rows, index first,
                            index end, index pitch, void *into, elements i,
                            indices<K...>) {
-    (one<K, typename bare<P>::type>::run(view, onto, rows, first, end, pitch,
+    (one<K, typename bare<P>::type>::run(view, how, rows, first, end, pitch,
                                          into, i),
      ...);
   }

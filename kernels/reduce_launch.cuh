@@ -40,34 +40,40 @@ __device__ __forceinline__ T from_below(unsigned mask, const T &x, int delta) {
 }
 
 // What the first `count` lanes of a warp come to, in its first lane. All of its
-// lanes that there are call it.
-template <class T>
-__device__ __forceinline__ T across_warp(int op, T x, unsigned mask,
-                                         unsigned count) {
+// lanes that there are call it. Two come to combined(x, y), which may leave
+// some of it elsewhere: each value is in one lane alone.
+template <class T, class Combined>
+__device__ __forceinline__ T across_warp(const Combined &combined, T x,
+                                         unsigned mask, unsigned count) {
   const unsigned lane = thread_number() % 32;
 #pragma unroll
   for (unsigned delta = 16; delta > 0; delta /= 2) {
     const T y = from_below(mask, x, delta);
-    if (lane + delta < count) x = apply<T>(op, x, y);
+    if (lane < delta && lane + delta < count) x = combined(x, y);
   }
   return x;
 }
 
 // What all threads of a block come to, in its first one.
-template <class T> __device__ __forceinline__ T across_block(int op, T x) {
+template <class T, class Combined>
+__device__ __forceinline__ T across_block(const Combined &combined, T x) {
   __shared__ words<T> each[32];
   const unsigned threads = thread_count(), thread = thread_number();
   const unsigned warp = thread / 32, warps = (threads + 31) / 32;
   const unsigned here = warp + 1 < warps ? 32 : threads - warp * 32;
   const unsigned mask = here == 32 ? ~0u : (1u << here) - 1;
-  x = across_warp(op, x, mask, here);
+  x = across_warp(combined, x, mask, here);
   if (warps == 1) return x;
   __syncthreads(); // the one before has read
   if (thread % 32 == 0) memcpy(each[warp].at, &x, sizeof x);
   __syncthreads();
   if (warp > 0) return x;
   if (thread < warps) memcpy(&x, each[thread].at, sizeof x);
-  return across_warp(op, x, mask, warps);
+  return across_warp(combined, x, mask, warps);
+}
+
+template <class T> __device__ __forceinline__ T across_block(int op, T x) {
+  return across_block([=](T a, T b) { return apply<T>(op, a, b); }, x);
 }
 
 // Of memory that another block has written.
@@ -81,10 +87,24 @@ template <class T> __device__ __forceinline__ T read_other(const words<T> *at) {
   return x;
 }
 
+// A parameter P, where its operator is this; a reducer of a sum in fixed point
+// is another thing.
+template <class T, int D> struct fixed_reducer;
+template <class P, int Op> struct by { using type = P; };
+template <class T, int D> struct by<reducer<T, D>, op_fixed> {
+  using type = fixed_reducer<T, D>;
+};
+
 // What parameter K is while a thread computes.
 template <int K, class P> struct part {};
 template <int K, class T> struct part<K, reducer<T, 0>> { T value; };
 template <int K, class T, int D> struct part<K, reducer<T, D>> { T *bins; };
+template <int K, class T> struct part<K, fixed_reducer<T, 0>> {
+  to_fixed<T> value;
+};
+template <int K, class T, int D> struct part<K, fixed_reducer<T, D>> {
+  fixed<T> *bins;
+};
 template <class I, class... P> struct parts;
 template <int... K, class... P>
 struct parts<indices<K...>, P...> : part<K, P>... {};
@@ -107,7 +127,12 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   using sig = signature<void (*)(Item, P...)>;
   using first = typename bare<Item>::type;
   using packed = arguments<sig::packed_size()>;
-  using all = parts<typename sig::all, typename bare<P>::type...>;
+  template <int K, class Q>
+  using operated = typename by<Q, op_of(sig::view_of(K))>::type;
+  template <int... K>
+  static parts<indices<K...>, operated<K, typename bare<P>::type>...>
+      parts_of(indices<K...>);
+  using all = decltype(parts_of(typename sig::all()));
   static constexpr int D = sig::dims;
   // As cuda_reduce.h has it.
   static constexpr int blocks = traits<first>::kind == a_group ? 16384 : 4096;
@@ -204,33 +229,85 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     }
   };
 
-  template <int K, class T, int E> struct one<K, reducer<T, E>> {
+  // The sum of a block goes to the row as those of an array do.
+  template <int K, class T> struct one<K, fixed_reducer<T, 0>> {
+    static constexpr index bytes = 0;
+    static constexpr bool is_array = false;
+
+    static __device__ __forceinline__ fixed<T> *row(const packed &a) {
+      return (fixed<T> *)of<T>(a, sig::argument_at(K)).row;
+    }
+    static __device__ __forceinline__ to_fixed<T> &value(all &p) {
+      return static_cast<part<K, fixed_reducer<T, 0>> &>(p).value;
+    }
+
+    template <bool>
+    static __device__ __forceinline__ void begin(const packed &a, all &p,
+                                                 unsigned &) {
+      value(p).begin(row(a));
+    }
+    static __device__ __forceinline__ reducer<T, 0> give(const packed &, all &p,
+                                                         const first &) {
+      return {(T *)&value(p), op_fixed};
+    }
+    template <bool>
+    static __device__ __forceinline__ void merge(const packed &, all &) {
+    }
+    static __device__ __forceinline__ void leave(const packed &, all &p) {
+      const auto both = [](to_fixed<T> x, const to_fixed<T> &y) {
+        x.add(y.a);
+        x.add(y.b);
+        x.add(y.c);
+        return x;
+      };
+      to_fixed<T> x = across_block(both, value(p));
+      if (thread_number() == 0) x.flush();
+    }
+    static __device__ __forceinline__ void end(const packed &) {
+    }
+    static __device__ __forceinline__ void fill(const packed &a) {
+      if (blockIdx.x == 0 && threadIdx.x == 0) *row(a) = {};
+    }
+  };
+
+  // Elements of a row are of type R: T, or fixed<T>.
+  template <int K, class T, int E, class R> struct array {
     static constexpr int op = op_of(sig::view_of(K));
+    static constexpr bool is_fixed = op == op_fixed;
     static constexpr index bytes = 0;
     static constexpr bool is_array = true;
 
     static __device__ __forceinline__ const reduced<T> &mine(const packed &a) {
       return of<T>(a, sig::argument_at(K));
     }
-    static __device__ __forceinline__ T *&bins(all &p) {
-      return static_cast<part<K, reducer<T, E>> &>(p).bins;
+    static __device__ __forceinline__ R *row(const packed &a) {
+      return (R *)mine(a).row;
+    }
+    static __device__ __forceinline__ R none(const packed &a) {
+      if constexpr (is_fixed)
+        return {};
+      else
+        return mine(a).identity;
+    }
+    static __device__ __forceinline__ R *&bins(all &p) {
+      return static_cast<part<K, operated<K, reducer<T, E>>> &>(p).bins;
     }
 
     template <bool Shares>
     static __device__ __forceinline__ void begin(const packed &a, all &p,
                                                  unsigned &at) {
-      bins(p) = mine(a).row;
+      bins(p) = row(a);
       if (!Shares) return;
-      bins(p) = (T *)(celer_shared + at);
-      at += unsigned((mine(a).count * sizeof(T) + 15) / 16);
+      bins(p) = (R *)(celer_shared + at);
+      at += unsigned((mine(a).count * sizeof(R) + 15) / 16);
       for (index i = thread_number(); i < mine(a).count; i += thread_count())
-        bins(p)[i] = mine(a).identity;
+        bins(p)[i] = none(a);
     }
 
     static __device__ __forceinline__ reducer<T, E>
     give(const packed &a, all &p, const first &item) {
       reducer<T, E> r;
-      r.row.origin = bins(p);
+      r.row.origin = (T *)bins(p);
       r.row.stride0 = stride(mine(a).stride0);
       r.row.stride1 = stride(mine(a).stride1);
       r.op = op;
@@ -242,17 +319,22 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       return r;
     }
 
+    static __device__ __forceinline__ void merge_one(const packed &a,
+                                                     const R &x, R *to) {
+      if constexpr (is_fixed) {
+        to->template add<true>(x);
+      } else {
+        typename word_of<sizeof(T)>::type none, some;
+        copy_bits(&none, &mine(a).identity);
+        copy_bits(&some, &x);
+        if (some != none) apply_atomic<T>(op, to, x);
+      }
+    }
     template <bool Shares>
     static __device__ __forceinline__ void merge(const packed &a, all &p) {
       if (!Shares) return;
-      const T identity = mine(a).identity;
-      typename word_of<sizeof(T)>::type none, some;
-      copy_bits(&none, &identity);
-      for (index i = thread_number(); i < mine(a).count; i += thread_count()) {
-        const T x = bins(p)[i];
-        copy_bits(&some, &x);
-        if (some != none) apply_atomic<T>(op, mine(a).row + i, x);
-      }
+      for (index i = thread_number(); i < mine(a).count; i += thread_count())
+        merge_one(a, bins(p)[i], row(a) + i);
     }
 
     static __device__ __forceinline__ void leave(const packed &, all &) {
@@ -264,14 +346,20 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       const index step = index(gridDim.x) * blockDim.x;
       for (index i = index(blockIdx.x) * blockDim.x + threadIdx.x;
            i < mine(a).count; i += step)
-        mine(a).row[i] = mine(a).identity;
+        row(a)[i] = none(a);
     }
   };
+  template <int K, class T, int E>
+  struct one<K, reducer<T, E>> : array<K, T, E, T> {};
+  template <int K, class T, int E>
+  struct one<K, fixed_reducer<T, E>> : array<K, T, E, fixed<T>> {};
 
   // ---- all of them
 
+  template <int K, class Q> using use = one<K, operated<K, Q>>;
+
   template <int... K> static constexpr index room_before(int k, indices<K...>) {
-    return ((K < k ? one<K, typename bare<P>::type>::bytes : 0) + ... + 0);
+    return ((K < k ? use<K, typename bare<P>::type>::bytes : 0) + ... + 0);
   }
   static constexpr index room_at(int k) {
     return room_before(k, typename sig::all());
@@ -350,17 +438,17 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
                                                  indices<K...>) {
     all p;
     unsigned at = 0;
-    (one<K, typename bare<P>::type>::template begin<Shares>(a, p, at), ...);
+    (use<K, typename bare<P>::type>::template begin<Shares>(a, p, at), ...);
     if (Shares) __syncthreads();
     each_item(a, [&](const first &item) {
-      F(item, one<K, typename bare<P>::type>::give(a, p, item)...);
+      F(item, use<K, typename bare<P>::type>::give(a, p, item)...);
     });
     if (Shares) __syncthreads();
-    (one<K, typename bare<P>::type>::template merge<Shares>(a, p), ...);
-    (one<K, typename bare<P>::type>::leave(a, p), ...);
+    (use<K, typename bare<P>::type>::template merge<Shares>(a, p), ...);
+    (use<K, typename bare<P>::type>::leave(a, p), ...);
     if constexpr (room_at(sig::count) > 0) {
       if (block_count() == 1 || !is_last(a)) return;
-      (one<K, typename bare<P>::type>::end(a), ...);
+      (use<K, typename bare<P>::type>::end(a), ...);
     }
   }
 
@@ -368,7 +456,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   static __device__ __forceinline__ void run_either(const packed &a,
                                                     indices<K...> all_of) {
     constexpr bool arrays =
-        (one<K, typename bare<P>::type>::is_array || ... || false);
+        (use<K, typename bare<P>::type>::is_array || ... || false);
     if constexpr (arrays) {
       if (a.where.flags & flag_shared) return run_all<true>(a, all_of);
     }
@@ -382,7 +470,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   template <int... K>
   static __device__ __forceinline__ void fill_all(const packed &a,
                                                   indices<K...>) {
-    (one<K, typename bare<P>::type>::fill(a), ...);
+    (use<K, typename bare<P>::type>::fill(a), ...);
   }
 };
 
@@ -391,7 +479,7 @@ struct combining {
   const void *rows;
   void *into;
   index first, end, pitch, elements;
-  int view, onto;
+  int view, how;
 };
 
 template <class S>
@@ -399,8 +487,8 @@ __device__ __forceinline__ void combine_all(const combining &c) {
   const index step = index(gridDim.x) * blockDim.x;
   for (index i = index(blockIdx.x) * blockDim.x + threadIdx.x; i < c.elements;
        i += step)
-    combiner<S>::run(c.view, c.onto != 0, c.rows, c.first, c.end, c.pitch,
-                     c.into, i, typename S::all());
+    combiner<S>::run(c.view, c.how, c.rows, c.first, c.end, c.pitch, c.into, i,
+                     typename S::all());
 }
 
 // Begins the rows of arrays; combines rows.

@@ -16,10 +16,30 @@ template <class T> static CELER_FN reducer<T, 0> copied(held<T> &h) {
   return {&h.value, h.op};
 }
 
+// The same of a sum in fixed point.
+template <class T> struct held_fixed {
+  to_fixed<T> to;
+
+  CELER_FN held_fixed(void *row) {
+    to.begin((fixed<T> *)row);
+  }
+  held_fixed(const held_fixed &) = delete;
+  CELER_FN ~held_fixed() {
+    to.flush();
+  }
+};
+
+template <class T> static CELER_FN reducer<T, 0> copied(held_fixed<T> &h) {
+  return {(T *)&h.to, op_fixed};
+}
+
 template <class T, int V, index At> struct bind<reducer<T, 0>, V, At> {
-  static CELER_FN held<T> from(const call *c) {
-    T *row = (T *)c->view_at[V].base;
-    return {row, *row, op_of(V)};
+  static CELER_FN auto from(const call *c) {
+    void *row = c->view_at[V].base;
+    if constexpr (may_be_fixed<T> && op_of(V) == op_fixed)
+      return held_fixed<T>(row);
+    else
+      return held<T>{(T *)row, *(T *)row, op_of(V)};
   }
 };
 
@@ -179,9 +199,9 @@ static CELER_FN void combine_rows(int op, bool onto, const T *rows, index first,
 }
 
 template <class S>
-static inline void combine_chunk(const call *c, int number, bool onto) {
+static inline void combine_chunk(const call *c, int number, int how) {
   const view &rows = c->view_at[0], &into = c->view_at[1];
-  combiner<S>::run(number, onto, rows.base, rows.promised.min[0],
+  combiner<S>::run(number, how, rows.base, rows.promised.min[0],
                    rows.promised.max[0], rows.layout.max[1], into.base,
                    {c->chunk.min[0], c->chunk.max[0], rows.lines_of},
                    typename S::all());
@@ -190,9 +210,9 @@ static inline void combine_chunk(const call *c, int number, bool onto) {
 #undef CELER_REDUCES
 #define CELER_REDUCES(name)                                                    \
   CELER_EXPORT void celer_combine_##name(const celer::call *celer_given,       \
-                                         int celer_view, int celer_onto) {     \
+                                         int celer_view, int celer_how) {      \
     celer::combine_chunk<celer::signature<decltype(CELER_KERNEL(name))>>(      \
-        celer_given, celer_view, celer_onto != 0);                             \
+        celer_given, celer_view, celer_how);                                   \
   }
 
 } // namespace celer

@@ -13,6 +13,13 @@ const char *cel_op_name(cel_op op) {
   return names[op];
 }
 
+uint32_t cel_operator_row_size(const cel_operator *op) {
+  enum { FLOAT_ROW = 56, DOUBLE_ROW = 280 };
+  if (op->op != CEL_OP_FIXED) return op->size;
+  cel_assert(op->class_ == 'f');
+  return op->size == sizeof(float) ? FLOAT_ROW : DOUBLE_ROW;
+}
+
 bool cel_operator_is_known(const cel_operator *op) {
   return op->class_ != 0 && op->class_ != 's' && op->op != CEL_OP_CUSTOM;
 }

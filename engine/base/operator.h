@@ -19,6 +19,7 @@
   _(MAX, max)                                                                  \
   _(AND, and)                                                                  \
   _(OR, or)                                                                    \
+  _(FIXED, fixed)                                                              \
   _(CUSTOM, custom)
 
 typedef enum cel_op {
@@ -34,7 +35,12 @@ typedef struct cel_operator {
   uint32_t size;  /* of one */
 } cel_operator;
 
+/* FIXED: a sum of float or double, whose rows hold the exact sum in fixed point
+ * (kernels/fixed.cuh), and which is rounded in the end. */
+
 const char *cel_op_name(cel_op op);
+/* Bytes that one number takes in a row of partial results. */
+uint32_t cel_operator_row_size(const cel_operator *op);
 /* Whether it is one of ours, so that it gives the same bits wherever it is
  * compiled for. Thread: any, as all here. */
 bool cel_operator_is_known(const cel_operator *op);

@@ -81,7 +81,7 @@ cel_status cel__reductions_check(const cel_group *group) {
     const cel_access *access = &group->access[i];
     if (access->reducer == NULL) continue;
     if (cel_box_volume(&access->buffer->extent) >
-        MOST_BYTES / access->buffer->element_size)
+        MOST_BYTES / access->reducer->element_size)
       return refuse(group, access->buffer,
                     "is too large to reduce into: every device has a copy of "
                     "all of it, of 64 MiB at most");
@@ -244,7 +244,7 @@ static const cel_buffer *rows_for(cel__reductions *r, cel__reduced *at,
   int64_t extent[] = {rows, cel_box_volume(&at->buffer->extent), 1};
   *made = (cel__partial){key, ++r->clock,
                          r->config.make(r->config.context, 2, extent,
-                                        at->buffer->element_size, name,
+                                        reducer->element_size, name,
                                         identity_init(reducer))};
   return made->buffer;
 }
@@ -276,17 +276,20 @@ static void pend(cel__reductions *r, cel__reduced *at, const cel_buffer *rows,
   at->each = each;
   at->by = reducer->by;
   at->onto = onto;
-  at->combine = onto ? reducer->combine_onto : reducer->combine;
+  at->combine = reducer->settle == NULL
+                    ? (onto ? reducer->combine_onto : reducer->combine)
+                    : (onto ? reducer->settle_onto : reducer->settle);
   cel_work_retain(at->combine);
   ++r->pending;
 }
 
-/* Whether there would be one row, of an array: for a single number it is not
- * worth that the task waits for those that read the last one. */
+/* Whether there would be one row, of an array, whose elements are the buffer's:
+ * for a single number it is not worth that the task waits for those that read
+ * the last one. */
 static bool is_in_place(const cel__reduce_config *config, const cel_task *task,
                         const cel_reducer *reducer) {
   return config->in_place && config->ranks == 1 && rows_of(config, task) == 1 &&
-         cel_box_volume(&reducer->extent) > 1;
+         cel_box_volume(&reducer->extent) > 1 && reducer->settle == NULL;
 }
 
 /* The task writes the buffer itself, and is not cut. */

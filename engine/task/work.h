@@ -82,18 +82,21 @@ typedef struct cel_work cel_work;
  * Operators are associative and commutative, but for their rounding. */
 typedef struct cel_reducer {
   int32_t view;
-  uint32_t element_size;
-  cel_box extent;       /* of the buffer */
-  int32_t dims;         /* of the buffer */
-  int32_t item_dims;    /* of the work's items; 0: not known */
-  const void *identity; /* of one element */
-  cel_operator by;      /* an element is one number of it, or several */
-  bool begins;          /* the work and those that combine heed `lines` */
+  uint32_t element_size; /* of the view, and so of rows */
+  cel_box extent;        /* of the buffer */
+  int32_t dims;          /* of the buffer */
+  int32_t item_dims;     /* of the work's items; 0: not known */
+  const void *identity;  /* of one element */
+  cel_operator by;       /* an element is one number of it, or several */
+  bool begins;           /* the work and those that combine heed `lines` */
   /* Works of two views: rows of partial results, [first, last) x elements, and
    * the result, dense. They combine all rows in order, those elements of them
    * that their chunk counts; where the rows' view has `lines`, the lines that
    * hold anything. `onto` begins with what the result holds. */
   cel_work *combine, *combine_onto;
+  /* The same, where the result is the buffer and no other row. Null where these
+   * are alike; else elements of the buffer may have another size. */
+  cel_work *settle, *settle_onto;
 } cel_reducer;
 
 struct cel_work {

@@ -2,6 +2,7 @@
 -- language, with a driver that runs blocks on the processor (gpu_host.h).
 local ffi = require("ffi")
 local k = require("spec.device.compile")
+local exact = require("spec.support.exact")
 local scratch = require("spec.support.scratch")
 local c = require("spec.support.cdef")("device/kernel.h", "device/cuda/cuda_lane.h")
 
@@ -16,7 +17,7 @@ int spec_bytes(int kernel);
 void *spec_function(int kernel, int which);
 ]])
 
-local OPS = "0, 0, 0, 0, 2, 6"
+local OPS = "0, 0, 0, 0, 2, 7, 6, 6, 6, 6" -- sums, min, custom, sums in fixed point
 
 local SOURCE = [[
 struct best { float value; int at; };
@@ -76,6 +77,24 @@ kernel void tiled(tile<40> t, in<int, 1> a, local<int, 40> s, reducer<long> sum,
     t.each([=, &mine](item<1> it) { mine[it] += i; s[it.local(0)] = mine[it]; });
   t.each([&](item<1> it) { sum += s[39 - it.local(0)]; });
 }
+using ints = in<int, 1>;
+kernel void fixed(item<1> it, in<double, 1> a, ints, ints, ints, ints, ints,
+                  reducer<double> sum, reducer<float> single, reducer<double, 1> h,
+                  reducer<float, 2> s) {
+  const double x = a(it[0]);
+  sum += x;
+  if (it[0] % 3 == 0) sum += -x * x;
+  single += float(x);
+  h(it[0] % 5) += x;
+  s(it[0] % 2, it[0] % 3) += float(x);
+}
+kernel void fixed_groups(group<1> g, in<double, 1> a, local<double, 96> t, ints, ints, ints, ints,
+                         ints, reducer<double> sum) {
+  const int l = g.local(0);
+  t[l] = a(g.global(0));
+  g.barrier();
+  sum += t[(l + 1) % g.size(0)];
+}
 // Two rows of a tile change places, in whichever plane.
 kernel void swap(tile<2, 2, 4> t, inout<int, 3> u, local<int, 16> s) {
   const auto at = [](const item<3> &it, int row) {
@@ -89,12 +108,12 @@ kernel void swap(tile<2, 2, 4> t, inout<int, 3> u, local<int, 16> s) {
 ]]
 
 local NAMES = { "one", "two", "three", "grouped", "cube", "zero", "line", "plane", "space",
-  "tiled", "swap" }
+  "tiled", "swap", "fixed", "fixed_groups" }
 
 local function build()
   local out = { '#include "spec/device/gpu_host.h"\n', k.header, k.embedded("group.cuh"),
     k.embedded("tile.cuh"),
-    "#define CELER_OPS " .. OPS .. "\n", (k.embedded("reduce.cuh")
+    "#define CELER_OPS " .. OPS .. "\n", k.embedded("fixed.cuh"), (k.embedded("reduce.cuh")
       :gsub("extern __shared__", "extern")), SOURCE }
   local rows, ats, sizes = {}, {}, {}
   for i, name in ipairs(NAMES) do
@@ -197,13 +216,14 @@ describe("a reduction on a GPU", function()
     assert.equal(0, tonumber(lost[0]))
   end
 
-  -- reducers: {view from 0, extent, identity}.
+  -- reducers: {view from 0, extent, identity, operator}.
   local function work_of(kernel, reducers, values)
     local work = keep(ffi.new("cel_work"))
     local list = keep(ffi.new("cel_reducer[?]", #reducers + 1))
     for i, r in ipairs(reducers) do
       list[i - 1].view, list[i - 1].extent = r[1], r[2]
       list[i - 1].identity, list[i - 1].element_size = keep(r[3]), ffi.sizeof(r[3])
+      list[i - 1].by.op = r[4] or 0
     end
     work.cuda, work.reducer, work.reducers, work.values = kernel, list, #reducers, values
     return work
@@ -252,6 +272,96 @@ describe("a reduction on a GPU", function()
       for i = 0, 4 do
         assert.is_true(math.abs((w.f[i] or 0) - f[i]) <= 1e-4 * (w.f[i] or 0))
       end
+    end
+  end)
+
+  local FIXED = c.CEL_OP_FIXED
+  local LIMBS = { double = 35, float = 7 }
+
+  -- Rows of sums in fixed point, not begun, and how many elements they have.
+  local function fixed_rows(kind, n)
+    local row = keep(ffi.new("uint64_t[?]", n * LIMBS[kind]))
+    ffi.fill(row, ffi.sizeof(row), 0x5a)
+    return row
+  end
+
+  -- What some rows, or the elements of one, come to, as the task that combines has it.
+  local function settled(kernel, view, kind, rows, count, n, onto)
+    local into = keep(ffi.new(kind .. "[?]", n, onto or -1))
+    local work = keep(ffi.new("cel_work"))
+    work.cuda, work.combines = kernel, true
+    work.values = keep(ffi.new("int32_t[2]", { view, onto and 3 or 2 }))
+    enqueue(work, { view_of(rows, box(count, n)), view_of(into, box(n)) }, box(n), box(n))
+    return into
+  end
+
+  it("is exact in fixed point, for one block and many, in shared memory and not", function()
+    local ints, one = view_of(keep(ffi.new("int[1]")), box(1)), box()
+    local kernel = kernel_of(11, 1, { { "view", 8 }, { "view", 4 }, { "view", 4 }, { "view", 4 },
+      { "view", 4 }, { "view", 4 }, { "reduce", 8 }, { "reduce", 4 }, { "reduce", 8, true },
+      { "reduce", 4, true } })
+    local function work_for(bins, wide)
+      return work_of(kernel, { { 6, one, ffi.new("uint64_t[35]"), FIXED },
+        { 7, one, ffi.new("uint64_t[7]"), FIXED }, { 8, bins, ffi.new("uint64_t[35]"), FIXED },
+        { 9, wide, ffi.new("uint64_t[7]"), FIXED } })
+    end
+    for _, case in ipairs { { 1 }, { 31, 5 }, { 256, 5, 30 }, { 3000, 60 }, { 5000, 5 },
+      { 5000, 5, 900 }, { 3001, 300 } } do
+      local n, bins, spread = case[1], case[2] or 5, case[3] or 0
+      local x, w = keep(ffi.new("double[?]", n)), { sum = {}, single = {}, h = {}, s = {} }
+      for i = 0, n - 1 do
+        local size = spread > 0 and value(i) % (2 * spread) / 2 - spread or 0
+        x[i] = (value(i) - 2000) / 7 * 2 ^ size
+        table.insert(w.sum, x[i])
+        if i % 3 == 0 then table.insert(w.sum, -x[i] * x[i]) end
+        local f = tonumber(ffi.new("float[1]", x[i])[0])
+        table.insert(w.single, f)
+        local h, s = i % 5, i % 2 * 3 + i % 3
+        w.h[h], w.s[s] = w.h[h] or {}, w.s[s] or {}
+        table.insert(w.h[h], x[i])
+        table.insert(w.s[s], f)
+      end
+      local rows = { fixed_rows("double", 1), fixed_rows("float", 1), fixed_rows("double", bins),
+        fixed_rows("float", 6) }
+      local a = view_of(x, box(n))
+      enqueue(work_for(box(bins), box(2, 3)), { a, ints, ints, ints, ints, ints,
+        view_of(rows[1], one), view_of(rows[2], one), view_of(rows[3], box(bins)),
+        view_of(rows[4], box(2, 3)) }, box(n), box(n))
+      assert.equal(n > 1 and bins < 300, gpu.gpu_shared > 0)
+      exact.check(w.sum, settled(kernel, 6, "double", rows[1], 1, 1)[0], 53)
+      exact.check(w.single, settled(kernel, 7, "float", rows[2], 1, 1)[0], 24)
+      local h = settled(kernel, 8, "double", rows[3], 1, bins)
+      for i = 0, bins - 1 do exact.check(w.h[i] or {}, h[i], 53) end
+      local s = settled(kernel, 9, "float", rows[4], 1, 6)
+      for i = 0, 5 do exact.check(w.s[i] or {}, s[i], 24) end
+      table.insert(w.sum, 1e9)
+      exact.check(w.sum, settled(kernel, 6, "double", rows[1], 1, 1, 1e9)[0], 53)
+    end
+  end)
+
+  it("is exact in fixed point by groups, in several launches, and over several rows", function()
+    local ints, one = view_of(keep(ffi.new("int[1]")), box(1)), box()
+    local kernel = kernel_of(12, 1, { { "view", 8 }, { "local" }, { "view", 4 }, { "view", 4 },
+      { "view", 4 }, { "view", 4 }, { "view", 4 }, { "reduce", 8 } })
+    local work = work_of(kernel, { { 6, one, ffi.new("uint64_t[35]"), FIXED } })
+    work.work_group[0] = 2
+    local n = 2 * 16384 * 2 + 6
+    local x, rows, list = keep(ffi.new("double[?]", n)), fixed_rows("double", 3), {}
+    for i = 0, n - 1 do x[i] = (value(i) - 2000) / 7 end
+    for r = 0, 2 do
+      enqueue(work, { view_of(x, box(n)), ints, ints, ints, ints, ints,
+        view_of(rows + 35 * r, one) }, box(n), box(n))
+      for i = 0, n - 1 do list[#list + 1] = x[i] end
+    end
+    exact.check(list, settled(kernel, 6, "double", rows, 3, 1)[0], 53)
+    local into = fixed_rows("double", 1) -- another row
+    for onto = 0, 1 do
+      local combine = keep(ffi.new("cel_work"))
+      combine.cuda, combine.combines = kernel, true
+      combine.values = keep(ffi.new("int32_t[2]", { 6, onto }))
+      enqueue(combine, { view_of(rows, box(3, 1)), view_of(into, one) }, box(1), box(1))
+      exact.check(list, settled(kernel, 6, "double", into, 1, 1)[0], 53)
+      for i = 1, #list do list[#list + 1] = list[i] end
     end
   end)
 
@@ -352,7 +462,7 @@ describe("a reduction on a GPU", function()
     gpu.gpu_launches = 0
     enqueue(work, { view_of(sum, box()) }, box(60, 50, 80), box(60, 50, 80))
     assert.equal(240000 * (29.5 * 10000 + 24.5 * 100 + 39.5), tonumber(sum[0]))
-    assert.equal(5, gpu.gpu_launches) -- what begins, then 8 planes of 40 x 50 at a time
+    assert.equal(4, gpu.gpu_launches) -- 8 planes of 40 x 50 at a time
   end)
 
   it("works in tiles, in each step and from one to the next", function()

@@ -17,6 +17,7 @@
 #define __global__
 #define __constant__
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
 #define __shared__ static
 #define __grid_constant__
 #define __launch_bounds__(n)
@@ -131,6 +132,10 @@ inline unsigned __shfl_down_sync(unsigned mask, unsigned x, int delta) {
   const unsigned y = from < 32 && mask >> from & 1 ? w.value[from] : x;
   gpu::meet_warp(mask);
   return y;
+}
+
+inline double __dadd_rn(double a, double b) {
+  return a + b;
 }
 
 template <class T, class U> inline T atomicAdd(T *p, U x) {

@@ -190,7 +190,7 @@ bool atom_run(const program *p, const step *s, const cel_box *atom,
     const access *a = &s->access[k];
     const buffer *b = &p->buffer[a->buffer];
     if (reduces(a))
-      reduce_atom(a->reduce, places[k].base,
+      reduce_atom(a->reduce, places[k].base, places[k].row,
                   (uint64_t)cel_box_volume(&b->extent), b->element_size, mine);
   }
   return !at.lost;

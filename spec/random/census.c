@@ -24,6 +24,7 @@
   _(XOR, "reductions by exclusive or")                                         \
   _(MAX, "by the greatest")                                                    \
   _(MIN, "by the least")                                                       \
+  _(WIDE, "sums in rows of other elements")                                    \
   _(DOUBLES, "sums of doubles")                                                \
   _(ONTO, "reductions onto what was there")                                    \
   _(ONE, "reductions into one element")                                        \

@@ -106,8 +106,9 @@ static void run_part(const program *p, const step *s, const cel_box *part,
   place places[MOST_ACCESSES];
   for (int k = 0; k < s->accesses; ++k) {
     int b = s->access[k].buffer;
-    places[k] =
-        (place){m->bytes[b], p->buffer[b].extent, p->buffer[b].extent, NULL};
+    places[k] = (place){.base = m->bytes[b],
+                        .layout = p->buffer[b].extent,
+                        .promised = p->buffer[b].extent};
   }
   for (int i = 0; i < atom_count(s); ++i) {
     cel_box item = atom_at(s, i);

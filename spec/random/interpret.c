@@ -218,8 +218,9 @@ void step_run(const program *p, const step *s, char *const *bytes) {
   place places[MOST_ACCESSES];
   for (int k = 0; k < s->accesses; ++k) {
     int b = s->access[k].buffer;
-    places[k] =
-        (place){bytes[b], p->buffer[b].extent, p->buffer[b].extent, NULL};
+    places[k] = (place){.base = bytes[b],
+                        .layout = p->buffer[b].extent,
+                        .promised = p->buffer[b].extent};
   }
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];

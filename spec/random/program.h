@@ -53,7 +53,8 @@ typedef struct rule {
 } rule;
 
 /* How the atoms of a step reduce into all of a buffer, by bytes or, the last,
- * by doubles that are whole numbers. The mode is READ_WRITE where what it holds
+ * by doubles that are whole numbers. WIDE is a sum whose rows have more bytes
+ * in each element than the buffer. The mode is READ_WRITE where what it holds
  * counts, else DISCARD_WRITE. */
 typedef enum reduce_op {
   REDUCE_NOT, /* an ordinary access */
@@ -61,6 +62,7 @@ typedef enum reduce_op {
   REDUCE_XOR,
   REDUCE_MAX,
   REDUCE_MIN,
+  REDUCE_WIDE,
   REDUCE_DOUBLES
 } reduce_op;
 
@@ -364,6 +366,7 @@ typedef struct place {
   cel_box layout;
   cel_box promised;     /* points outside it must not be touched */
   cel_touched *touched; /* where it is audited */
+  bool row;             /* of partial results: it is reduced into */
 } place;
 /* What a fence brings to rank k; the zero box where that is nothing. */
 cel_box fence_box(const program *p, const step *s, int k);
@@ -387,9 +390,12 @@ bool reduces(const access *a);
 void reduce_begin(reduce_op op, char *to, uint64_t elements, uint32_t size);
 void reduce_into(reduce_op op, char *to, const char *from, uint64_t elements,
                  uint32_t size);
-/* What an atom that has the number `value` adds to each element of a row. */
-void reduce_atom(reduce_op op, char *row, uint64_t elements, uint32_t size,
-                 uint64_t value);
+/* What an atom that has the number `value` adds to each element: of an engine's
+ * row, or of what the buffer holds. */
+void reduce_atom(reduce_op op, char *to, bool row, uint64_t elements,
+                 uint32_t size, uint64_t value);
+/* Bytes of an element of a row. */
+uint32_t reduce_row_size(reduce_op op, uint32_t size);
 /* How an engine is to do that; lives as long as the program runs. */
 const cel_reducer *reduce_reducer(reduce_op op, uint32_t size);
 

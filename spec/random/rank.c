@@ -82,8 +82,9 @@ static cel_status run_atoms(const kernel *k, const cel_call *call) {
   place places[MOST_ACCESSES];
   uint64_t others;
   for (int i = 0; i < s->accesses; ++i)
-    places[i] = (place){call->view[i].base, call->view[i].layout,
-                        call->view[i].box, call->view[i].touched};
+    places[i] =
+        (place){call->view[i].base, call->view[i].layout, call->view[i].box,
+                call->view[i].touched, reduces(&s->access[i])};
   for (int i = 0; i < k->work.reducers; ++i)
     CEL_TRY(check_row(&call->view[k->reducer[i].view], &k->reducer[i]));
   CEL_TRY(hear(k, call, places, &others));

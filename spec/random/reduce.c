@@ -3,7 +3,12 @@
 
 #include "random/program.h"
 
-enum { OPS = REDUCE_DOUBLES + 1, MOST_SIZE = 24, EXACT = 1 << 20 };
+enum {
+  OPS = REDUCE_DOUBLES + 1,
+  MOST_SIZE = 24,
+  TAIL = 3, /* bytes more in a wide row's element */
+  EXACT = 1 << 20
+};
 
 bool reduces(const access *a) {
   return a->reduce != REDUCE_NOT;
@@ -17,7 +22,8 @@ void reduce_begin(reduce_op op, char *to, uint64_t elements, uint32_t size) {
 
 static uint8_t combine(reduce_op op, uint8_t a, uint8_t b) {
   switch (op) {
-  case REDUCE_ADD: return (uint8_t)(a + b);
+  case REDUCE_ADD:
+  case REDUCE_WIDE: return (uint8_t)(a + b);
   case REDUCE_XOR: return a ^ b;
   case REDUCE_MAX: return a > b ? a : b;
   default: return a < b ? a : b;
@@ -41,11 +47,23 @@ void reduce_into(reduce_op op, char *to, const char *from, uint64_t elements,
   }
 }
 
+uint32_t reduce_row_size(reduce_op op, uint32_t size) {
+  return op == REDUCE_WIDE ? size + TAIL : size;
+}
+
+/* Follows from what stands before it, also in a sum of elements. */
+static char tail_byte(const char *element, uint32_t size, uint32_t i) {
+  uint32_t sum = 0;
+  for (uint32_t k = 0; k < size; ++k) sum += (uint8_t)element[k] * (k + i + 1);
+  return (char)sum;
+}
+
 /* Of some elements only, and not the same in two. */
-void reduce_atom(reduce_op op, char *row, uint64_t elements, uint32_t size,
-                 uint64_t value) {
+void reduce_atom(reduce_op op, char *to, bool row, uint64_t elements,
+                 uint32_t size, uint64_t value) {
   cel_random r = {value};
-  char one[MOST_SIZE];
+  char one[MOST_SIZE + TAIL];
+  const uint32_t step = row ? reduce_row_size(op, size) : size;
   for (uint64_t e = 0; e < elements; ++e) {
     uint64_t word = cel_random_next(&r);
     double exact = (double)(int64_t)(word % EXACT) - EXACT / 2;
@@ -53,7 +71,9 @@ void reduce_atom(reduce_op op, char *row, uint64_t elements, uint32_t size,
       memcpy(one + i,
              op == REDUCE_DOUBLES ? (const void *)&exact : (const void *)&word,
              size - i < 8 ? size - i : 8);
-    if (word >> 62 != 0) reduce_into(op, row + e * size, one, 1, size);
+    for (uint32_t i = size; i < step; ++i)
+      one[i] = tail_byte(one, size, i - size);
+    if (word >> 62 != 0) reduce_into(op, to + e * step, one, 1, step);
   }
 }
 
@@ -62,9 +82,17 @@ void reduce_atom(reduce_op op, char *row, uint64_t elements, uint32_t size,
 typedef struct combiner {
   cel_work work; /* first */
   reduce_op op;
-  uint32_t size;
+  uint32_t row, size; /* of an element of rows, and of the result */
   bool onto;
 } combiner;
+
+/* Combines one element of a row; false: it is not what atoms make. */
+static bool take(const combiner *c, char *to, const char *from) {
+  for (uint32_t i = c->size; i < c->row; ++i)
+    if (from[i] != tail_byte(from, c->size, i - c->size)) return false;
+  reduce_into(c->op, to, from, 1, c->size);
+  return true;
+}
 
 static cel_status run(const cel_work *work, const cel_call *call) {
   const combiner *c = (const combiner *)work;
@@ -79,8 +107,10 @@ static cel_status run(const cel_work *work, const cel_call *call) {
   if (!c->onto) reduce_begin(c->op, to, (uint64_t)some, c->size);
   for (int64_t i = rows->box.min[0]; i < rows->box.max[0]; ++i) {
     int64_t at = (i - rows->layout.min[0]) * pitch + first;
-    reduce_into(c->op, to, (const char *)rows->base + at * c->size,
-                (uint64_t)some, c->size);
+    const char *from = (const char *)rows->base + at * c->row;
+    for (int64_t k = 0; k < some; ++k)
+      if (!take(c, to + k * c->size, from + k * c->row))
+        return cel_fail(CEL_E_TASK, "not what was reduced");
   }
   return CEL_E_OK;
 }
@@ -88,7 +118,7 @@ static cel_status run(const cel_work *work, const cel_call *call) {
 /* For all sizes and ops; programs run one after another, and several ranks in
  * one process share them. Made before there are threads. */
 static struct {
-  combiner work[2];
+  combiner work[4]; /* onto, settling */
   cel_reducer reducer;
 } made[OPS][MOST_SIZE + 1];
 /* Bytes wrap, whatever an element is. Not all are the engine's own. */
@@ -98,32 +128,41 @@ static cel_operator operator_of(reduce_op op) {
   case REDUCE_MIN: return (cel_operator){CEL_OP_MIN, 'u', 1};
   case REDUCE_MAX: return (cel_operator){CEL_OP_MAX, 'u', 1};
   case REDUCE_DOUBLES: return (cel_operator){CEL_OP_SUM, 'f', sizeof(double)};
+  case REDUCE_WIDE: return (cel_operator){CEL_OP_FIXED, 'f', sizeof(float)};
   default: return (cel_operator){.op = CEL_OP_CUSTOM};
   }
 }
 
-static const unsigned char zeros[MOST_SIZE];
+static const unsigned char zeros[MOST_SIZE + TAIL];
 static unsigned char ones[MOST_SIZE];
+
+static void make(reduce_op op, uint32_t size) {
+  uint32_t row = reduce_row_size(op, size);
+  combiner *work = made[op][size].work;
+  for (int i = 0; i < 4; ++i)
+    work[i] = (combiner){.work = {.references = 1,
+                                  .fn = run,
+                                  .hash = (uint64_t)(op * 64 + i) + 1},
+                         .op = op,
+                         .row = row,
+                         .size = i < 2 ? row : size,
+                         .onto = i % 2 == 1};
+  cel_reducer *reducer = &made[op][size].reducer;
+  *reducer = (cel_reducer){.element_size = row,
+                           .identity = op == REDUCE_MIN ? ones : zeros,
+                           .by = operator_of(op),
+                           .combine = &work[0].work,
+                           .combine_onto = &work[1].work};
+  if (op != REDUCE_WIDE) return;
+  reducer->settle = &work[2].work;
+  reducer->settle_onto = &work[3].work;
+}
 
 __attribute__((constructor)) static void make_all(void) {
   memset(ones, 0xff, sizeof ones);
   for (int op = 1; op < OPS; ++op)
-    for (uint32_t size = 1; size <= MOST_SIZE; ++size) {
-      for (int onto = 0; onto < 2; ++onto)
-        made[op][size].work[onto] =
-            (combiner){.work = {.references = 1,
-                                .fn = run,
-                                .hash = (uint64_t)(op * 64 + onto) + 1},
-                       .op = (reduce_op)op,
-                       .size = size,
-                       .onto = onto == 1};
-      made[op][size].reducer =
-          (cel_reducer){.element_size = size,
-                        .identity = op == REDUCE_MIN ? ones : zeros,
-                        .by = operator_of((reduce_op)op),
-                        .combine = &made[op][size].work[0].work,
-                        .combine_onto = &made[op][size].work[1].work};
-    }
+    for (uint32_t size = 1; size <= MOST_SIZE; ++size)
+      make((reduce_op)op, size);
 }
 
 const cel_reducer *reduce_reducer(reduce_op op, uint32_t size) {

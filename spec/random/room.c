@@ -26,7 +26,8 @@ static uint64_t needs_rows(const program *p, const step *s, const access *a,
   const buffer *b = &p->buffer[a->buffer];
   uint64_t runs = s->oversubscribe > 1 ? (uint64_t)s->oversubscribe : 1;
   uint64_t rows = (uint64_t)p->ranks * (uint64_t)p->devices * runs;
-  uint64_t row = (uint64_t)cel_box_volume(&b->extent) * b->element_size;
+  uint64_t row = (uint64_t)cel_box_volume(&b->extent) *
+                 reduce_row_size(a->reduce, b->element_size);
   return rows * row + (rows + 1) * block;
 }
 

@@ -128,7 +128,7 @@ end)
 
 -- ---- life ------------------------------------------------------------------
 
--- config: ranks, reducing, collectives, step, breadth, on_task(const cel_task *). Of
+-- config: ranks, reducing, in_place, collectives, step, breadth, on_task(const cel_task *). Of
 -- reductions, `made` are the buffers of rows, `dropped` the ids of those let go.
 function M.new(config)
   config = config or {}
@@ -143,7 +143,7 @@ function M.new(config)
   cfg.horizon_step = config.step or 4
   cfg.horizon_breadth = config.breadth or 64
   cfg.emit, cfg.warn = emit, warn
-  cfg.collectives = config.collectives or false
+  cfg.collectives, cfg.in_place = config.collectives or false, config.in_place or false
   cfg.all_reduces = config.all_reduces
     or (cfg.collectives and "CEL_ALL_REDUCES_ON_HOSTS" or "CEL_ALL_REDUCES_NOWHERE")
   cfg.reducing, cfg.rules, cfg.make, cfg.drop = config.reducing or 1, p.rules, make, drop
@@ -197,15 +197,16 @@ function M:object(options)
 end
 
 -- Of doubles, summed unless `by` says otherwise ({"MIN", "i"}); its works are
--- never called.
-function M:reducer(identity, by)
+-- never called. Elements of rows may have `wide` bytes, 32 at most.
+function M:reducer(identity, by, wide)
   local r = ffi.new("cel_reducer")
-  local bytes, works = ffi.new("double[1]", identity or 0), ffi.new("cel_work[2]")
-  works[0].references, works[1].references = 1, 1
+  local bytes, works = ffi.new("double[4]", identity or 0), ffi.new("cel_work[4]")
+  for i = 0, 3 do works[i].references = 1 end
   r.element_size, r.identity = by and by[3] or 8, bytes
   r.combine, r.combine_onto = works, works + 1
   by = by or { "SUM", "f" }
   r.by = { "CEL_OP_" .. by[1], by[2]:byte(), r.element_size }
+  if wide then r.element_size, r.settle, r.settle_onto = wide, works + 2, works + 3 end
   self.anchors[#self.anchors + 1] = { r, bytes, works }
   return r
 end

@@ -232,6 +232,29 @@ describe("a reduction", function()
     end
   end)
 
+  it("of other elements than the buffer's has rows of these, and settles them", function()
+    for _, ranks in ipairs({ 3, 1 }) do
+      p:close()
+      open({ ranks = ranks, reducing = 1, in_place = true, collectives = true })
+      local wide = p:reducer(0, nil, 24)
+      sum, wide.extent = wide, b.extent
+      assert(reduce())
+      local onto = assert(reduce(true))
+      assert.equal(1, #combining())
+      assert.is_true(combining()[1].raw.work == wide.settle)
+      assert.is_true(p:reaches(read(), onto))
+      assert.is_true(combining()[2].raw.work == wide.settle_onto)
+      assert.equal(ranks == 1 and "once" or "all", where())
+      assert.equal(1, #p.made)
+      assert.equal(24, tonumber(p.made[1].element_size))
+      sum = p:reducer() -- of the buffer's own elements: one rank needs no rows
+      sum.extent = b.extent
+      assert(reduce())
+      read()
+      assert.equal(ranks == 1 and 1 or 2, #p.made)
+    end
+  end)
+
   it("of no items comes to the identity, unless it goes on", function()
     assert.equal(0, reduce(true, { 0 }))
     read()
@@ -280,5 +303,7 @@ describe("a reduction", function()
       { range = { 0 }, { large, "discard_write", reducer = sum } })
     assert(p:submit({ range = { 10 },
       { p:buffer({ 2 ^ 23 }), "discard_write", reducer = sum } }))
+    refused("is too large to reduce into",
+      { { p:buffer({ 2 ^ 22 }), "discard_write", reducer = p:reducer(0, nil, 32) } })
   end)
 end)

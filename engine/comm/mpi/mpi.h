@@ -83,7 +83,7 @@ enum {
   CEL__MPI_COLLECTIVES = 8,
   CEL__MPI_TAGS = 1 << 24 /* at most */
 };
-enum { CEL__MPI_OPERATIONS = CEL_OP_CUSTOM };
+enum { CEL__MPI_OPERATIONS = CEL_OP_FIXED };
 enum { CEL__POOL_SMALLEST = 10, CEL__POOL_CLASSES = 7 };
 
 typedef enum cel__mpi_role {

@@ -121,17 +121,19 @@ typedef struct cel_cuda_kernel {
   /* CUDA's own kernel: threads of a block, x first, and an accessor's origin is
    * the first element of the view's box. 0: one of celer's. */
   int32_t block[3];
-  /* Where it reduces: launched before it, begins the rows of arrays; null, it
-   * reduces none. What combines rows. See kernels/reduce_launch.cuh. */
+  /* Where it reduces: launched before it where rows are to begin, as those of
+   * arrays. What combines rows. See kernels/reduce_launch.cuh. */
   CUfunction begin[CEL_DEVICES], combine[CEL_DEVICES];
   bool grouped;
   uint32_t shared; /* bytes of a block without those rows */
 } cel_cuda_kernel;
 
-/* The values of a work that combines rows. */
+/* The values of a work that combines rows: onto what the result holds; into the
+ * buffer that is reduced into, and no other row. */
+enum { CEL_COMBINE_ONTO = 1, CEL_COMBINE_SETTLES = 2 };
 typedef struct cel_cuda_combine {
   int32_t view; /* of the kernel */
-  int32_t onto; /* what the result holds */
+  int32_t how;
 } cel_cuda_combine;
 
 #endif

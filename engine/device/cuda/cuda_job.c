@@ -136,7 +136,7 @@ static void pack(const cel_cuda_kernel *kernel, const cel_job *job,
       if (a->reducer) {
         int64_t count = cel_box_volume(&reducer->extent);
         memcpy(out + a->at + sizeof it, &count, sizeof count);
-        memcpy(out + a->from, reducer->identity, reducer->element_size);
+        memcpy(out + a->from, reducer->identity, a->size);
         ++reducer;
       }
       ++view;

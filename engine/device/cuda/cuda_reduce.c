@@ -63,12 +63,15 @@ static CUresult launch(const cel_cuda *cuda, CUfunction function, int64_t n,
 CUresult cel__cuda_reduce_begin(const cel_cuda *cuda, int32_t device,
                                 const cel_job *job, void *arguments,
                                 CUstream stream) {
-  CUfunction begin = job->work->cuda->begin[device];
+  const cel_cuda_kernel *kernel = job->work->cuda;
+  CUfunction begin = kernel->begin[device];
   int64_t n = 0;
-  if (begin == NULL) return CUDA_SUCCESS;
   for (int32_t i = 0; i < job->work->reducers; ++i) {
-    int64_t own = cel_box_volume(&job->work->reducer[i].extent);
-    if (own > n) n = own;
+    const cel_reducer *r = &job->work->reducer[i];
+    int64_t own = cel_box_volume(&r->extent);
+    if (own > n &&
+        (argument_of(kernel, r->view)->array || r->by.op == CEL_OP_FIXED))
+      n = own;
   }
   if (n == 0) return CUDA_SUCCESS;
   return launch(cuda, begin, n, arguments, stream);
@@ -78,7 +81,7 @@ CUresult cel__cuda_reduce_begin(const cel_cuda *cuda, int32_t device,
 typedef struct combining {
   uint64_t rows, into;
   int64_t first, end, pitch, elements;
-  int32_t view, onto;
+  int32_t view, how;
 } combining;
 
 CUresult cel__cuda_reduce_combine(const cel_cuda *cuda, int32_t device,
@@ -95,6 +98,6 @@ CUresult cel__cuda_reduce_combine(const cel_cuda *cuda, int32_t device,
                    .pitch = rows->layout.max[1],
                    .elements = n,
                    .view = what->view,
-                   .onto = what->onto};
+                   .how = what->how};
   return launch(cuda, job->work->cuda->combine[device], n, &all, stream);
 }

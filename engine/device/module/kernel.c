@@ -346,9 +346,12 @@ const cel__kernel_work *cel__kernel_work_of(const cel_work *work) {
 
 static void destroy_work(cel_work *work) {
   for (int32_t i = 0; i < work->reducers; ++i) {
-    cel_work_release(work->reducer[i].combine);
-    cel_work_release(work->reducer[i].combine_onto);
-    cel_free((void *)(uintptr_t)work->reducer[i].identity);
+    const cel_reducer *r = &work->reducer[i];
+    cel_work_release(r->combine);
+    cel_work_release(r->combine_onto);
+    if (r->settle != NULL) cel_work_release(r->settle);
+    if (r->settle != NULL) cel_work_release(r->settle_onto);
+    cel_free((void *)(uintptr_t)r->identity);
   }
   cel_free((void *)(uintptr_t)work->reducer);
   cel_free(work);
@@ -412,7 +415,7 @@ typedef struct combine_work {
 
 static cel_status run_combine(const cel_work *work, const cel_call *call) {
   const combine_work *c = (const combine_work *)work;
-  c->kernel->combine(call, c->what.view, c->what.onto);
+  c->kernel->combine(call, c->what.view, c->what.how);
   return CEL_E_OK;
 }
 
@@ -420,10 +423,11 @@ static void destroy_combine(cel_work *work) {
   cel_free(work);
 }
 
-static cel_work *make_combine(const kernel_work *of, int32_t view, bool onto) {
+static cel_work *make_combine(const kernel_work *of, int32_t view,
+                              int32_t how) {
   combine_work *work = cel_alloc_zero(sizeof *work);
   work->kernel = of->kernel;
-  work->what = (cel_cuda_combine){view, onto};
+  work->what = (cel_cuda_combine){view, how};
   work->face = (cel_work){
       .references = 1,
       .fn = of->kernel->combine != NULL ? run_combine : run_nowhere,
@@ -451,21 +455,29 @@ const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
     all = cel_alloc_zero((size_t)own->kernel->reducers * sizeof *all);
   work->reducer = all;
   cel_assert(work->reducers < own->kernel->reducers);
-  void *copy = cel_alloc((size_t)p->size);
-  memcpy(copy, identity, (size_t)p->size);
-  work->hash = cel_hash(copy, (size_t)p->size, work->hash);
+  const cel_operator by = {op, p->class_, (uint32_t)p->size};
+  const uint32_t size = cel_operator_row_size(&by);
+  bool settles = op == CEL_OP_FIXED; /* its identity is all zero */
+  void *copy = cel_alloc_zero(size);
+  if (!settles) memcpy(copy, identity, size);
+  work->hash = cel_hash(copy, size, work->hash);
+  const int32_t onto = CEL_COMBINE_ONTO, into = CEL_COMBINE_SETTLES;
   cel_reducer *made = &all[work->reducers++];
   *made = (cel_reducer){.view = view,
-                        .element_size = (uint32_t)p->size,
+                        .element_size = size,
                         .extent = *extent,
                         .dims = p->dims,
                         .item_dims = own->kernel->param->kind == CEL_PARAM_ITEM
                                          ? own->kernel->param->dims
                                          : 0,
                         .identity = copy,
-                        .by = {op, p->class_, (uint32_t)p->size},
-                        .begins = p->dims > 0,
-                        .combine = make_combine(own, view, false),
-                        .combine_onto = make_combine(own, view, true)};
+                        .by = by,
+                        .begins = p->dims > 0 && !settles,
+                        .combine = make_combine(own, view, 0),
+                        .combine_onto = make_combine(own, view, onto)};
+  if (settles) {
+    made->settle = make_combine(own, view, into);
+    made->settle_onto = make_combine(own, view, into | onto);
+  }
   return made;
 }

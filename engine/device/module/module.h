@@ -34,7 +34,7 @@ static inline cel_cuda_target cel__module_target(int32_t architecture,
 enum { CEL__MAPPERS_KNOWN = 64 };
 
 typedef void cel__run_function(const cel_call *call);
-typedef void cel__combine_function(const cel_call *call, int view, int onto);
+typedef void cel__combine_function(const cel_call *call, int view, int how);
 
 typedef struct cel__kernel {
   cel__run_function *run;         /* null: for GPUs */

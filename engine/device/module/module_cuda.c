@@ -128,12 +128,9 @@ static CUresult find(const cel_module *module, CUmodule in, const char *prefix,
 
 static CUresult find_reducing(const cel_module *module, CUmodule in, int32_t d,
                               const char *name, cel_cuda_kernel *kernel) {
-  bool arrays = false;
   int32_t shared = 0;
-  for (const cel_param *p = kernel->param; p->kind != 0; ++p)
-    arrays |= p->kind == CEL_PARAM_REDUCER && p->dims > 0;
   CUresult code = find(module, in, "celer_combine_", name, &kernel->combine[d]);
-  if (code == CUDA_SUCCESS && arrays)
+  if (code == CUDA_SUCCESS)
     code = find(module, in, "celer_begin_", name, &kernel->begin[d]);
   if (code == CUDA_SUCCESS)
     code = module->cuda->api->cuFuncGetAttribute(

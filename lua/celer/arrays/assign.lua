@@ -302,8 +302,7 @@ end
 ---@param options? table
 function M.reduce(to, operator, value, options)
   local call = text(to) .. ":reduce"
-  reduces.operator(operator, to.buffer, call)
-  reduces.includes_current(options, call)
+  reduces.operator(operator, to.buffer, options, call)
   local node = expression.of(value, call)
   check_reduced(to, node)
   local low = {}

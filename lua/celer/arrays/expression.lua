@@ -625,7 +625,7 @@ end
 --- t:reduce("sum", a * b). Operators and options are those of cg:reduce.
 ---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
 ---@param value celer.expression|celer.buffer
----@param options? {include_current: boolean?}
+---@param options? celer.reduce_options
 function Expression:reduce(operator, value, options)
   require("celer.arrays.assign").reduce(elements_of(self, "t:reduce"), operator, value, options)
 end

@@ -276,7 +276,7 @@ function M.scan(operator, out, from, options)
   end
   check_buffer(call, "the second argument, which it writes,", out)
   check_buffer(call, "the third argument", from)
-  local found = reduce.operator(operator, out, call)
+  local found = reduce.operator(operator, out, nil, call)
   options = words.check_options(call, options or {}, scan_options, "{ exclusive = true }")
   if from.dims ~= 1 or out.dims ~= 1 or from.size[0] ~= out.size[0] or from.type ~= out.type then
     fail("%s: both buffers have one dimension, the same extent and the same type; here are %s and "

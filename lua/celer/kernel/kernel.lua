@@ -443,6 +443,19 @@ local function compile(source, plain)
   return found, #unit.kernels == 1 and unit.kernels[1] or nil
 end
 
+local inexact = { ["-ffast-math"] = true, ["-Ofast"] = true, ["-fassociative-math"] = true,
+  ["-funsafe-math-optimizations"] = true }
+
+-- A compiler that may change the order of operations has no sum that is exact.
+local function refuse_inexact(kernel)
+  for _, flag in ipairs(kernel.source.flags) do
+    if inexact[flag] then
+      fail("cg:reduce: the kernel %s has the compiler option %s, by which no sum is reproducible; "
+        .. "leave one of them out", kernel.name, flag)
+    end
+  end
+end
+
 --- The kernel as it is compiled for the operators of what it reduces into.
 ---@param kernel celer.kernel
 ---@param operators table<integer, celer.operator>  by the number of the access
@@ -453,7 +466,8 @@ function M.reducing(kernel, operators, n)
   if not key then return kernel end
   local made = kernel.variants[key]
   if not made then
-    local before, after = reduce.declarations(operators, n)
+    local before, after, fixed = reduce.declarations(operators, n)
+    if fixed then refuse_inexact(kernel) end
     local number = kernel.index + 1
     local unit = begin(kernel.source, nil, { before, after, by_access = operators }, number)
     finish(unit)

@@ -1,5 +1,6 @@
 --- reduce.lua -- what cg:reduce takes: an operator, its identity, options.
 local ffi = require "ffi"
+local core = require "celer.core"
 local place = require "celer.place"
 local each = require("celer.tables").each
 local types = require "celer.data.types"
@@ -11,9 +12,9 @@ local M = {}
 
 -- celer::op, in kernels/reduce.cuh: those with a name, and the user's own.
 local codes = {}
-for name, code in each(require("celer.core").facts.operator) do codes[name] = code end
-local CUSTOM = codes.custom
-codes.custom = nil
+for name, code in each(core.facts.operator) do codes[name] = code end
+local CUSTOM, FIXED = codes.custom, codes.fixed
+codes.custom, codes.fixed = nil, nil
 
 -- The largest value of a type of numbers, and the least.
 local function largest(type_)
@@ -62,6 +63,7 @@ end
 
 ---@class celer.operator
 ---@field code integer  celer::op
+---@field word string?  as the script says it; nil: the user's own
 ---@field words integer[]  that code, for the core
 ---@field identity string  the bytes of one element
 ---@field type celer.type
@@ -95,14 +97,26 @@ end
 
 local known = {} -- ours, by type and word
 
---- What the second argument of cg:reduce means for a buffer.
----@param what string|{combine: string, identity: any}
----@param buffer celer.buffer
----@param call? string  begins messages
----@return celer.operator
-function M.operator(what, buffer, call)
-  call = call or "cg:reduce"
-  if type(what) == "table" and not getmetatable(what) then return custom(what, buffer, call) end
+local function make(code, word, type_)
+  local value = ffi.new(ffi.typeof("$[1]", type_.ctype), identities[word](type_))
+  return { code = code, word = word, words = { code }, type = type_,
+    identity = ffi.string(value, type_.size) }
+end
+
+-- What takes the place of an operator of ours where bits are not to depend on the order.
+local function reproducible(operator, call)
+  if operator.type.class ~= "f" or operator.word == "min" or operator.word == "max" then
+    return operator
+  elseif operator.word == "prod" then
+    fail("%s: reproducible is for sums; a product of %s rounds at each factor: leave the option "
+      .. "out, or sum the logarithms", call, operator.type.name)
+  end
+  operator.fixed = operator.fixed or make(FIXED, operator.word, operator.type)
+  return operator.fixed
+end
+
+-- One of ours.
+local function operator_of(what, buffer, call)
   if type(what) ~= "string" then
     fail("%s: the operator must be a word such as \"sum\" or a table, not %s", call,
       words.a(what))
@@ -117,28 +131,43 @@ function M.operator(what, buffer, call)
     fail("%s: \"%s\" does not combine the %s of %s; %s", call, what, type_.name,
       buffer.name, why)
   end
-  local value = ffi.new(ffi.typeof("$[1]", type_.ctype), identities[what](type_))
   known[type_] = mine
-  mine[what] = { code = codes[what], words = { codes[what] }, type = type_,
-    identity = ffi.string(value, type_.size) }
+  mine[what] = make(codes[what], what, type_)
   return mine[what]
 end
 
-local known_options = { include_current = true }
+---@class celer.reduce_options
+---@field include_current? boolean  begin with what the buffer holds
+---@field reproducible? boolean  a sum has the same bits on any number of ranks and devices
 
---- Whether the options say to begin with what the buffer holds.
----@param options? {include_current: boolean?}
+local known_options = { include_current = true, reproducible = true }
+
+--- What the arguments of cg:reduce mean for a buffer, and whether it begins with what that
+--- holds.
+---@param what string|{combine: string, identity: any}
+---@param buffer celer.buffer
+---@param options? celer.reduce_options
 ---@param call? string  begins messages
+---@return celer.operator
 ---@return boolean
-function M.includes_current(options, call)
-  if options == nil then return false end
+function M.operator(what, buffer, options, call)
   call = call or "cg:reduce"
+  local own = type(what) == "table" and not getmetatable(what)
+  local operator = own and custom(what, buffer, call) or operator_of(what, buffer, call)
+  if options == nil then return operator, false end
   words.check_options(call, options, known_options, "{include_current = true}")
-  local value = options.include_current
-  if value ~= nil and type(value) ~= "boolean" then
-    fail("%s: include_current must be true or false, not %s", call, words.a(value))
+  for name in each(known_options) do
+    if options[name] ~= nil and type(options[name]) ~= "boolean" then
+      fail("%s: %s must be true or false, not %s", call, name, words.a(options[name]))
+    end
   end
-  return value == true
+  if options.reproducible and own then
+    fail("%s: reproducible is for \"sum\"; with an operator of your own the order does not show "
+      .. "if its combine is exact, as of whole numbers: leave the option out", call)
+  elseif options.reproducible then
+    operator = reproducible(operator, call)
+  end
+  return operator, options.include_current == true
 end
 
 -- ---- for the compiler -------------------------------------------------------
@@ -183,11 +212,13 @@ end
 ---@param operators table<integer, celer.operator>
 ---@param n integer
 ---@return string before, string after
+---@return boolean fixed  whether a sum is in fixed point
 function M.declarations(operators, n)
-  local list, cases, names = {}, {}, {}
+  local list, cases, names, fixed = {}, {}, {}, false
   for i = 1, n do
     local operator = operators[i]
     list[i] = operator and operator.code or 0
+    fixed = fixed or list[i] == FIXED
     if operator and operator.text then
       local name = operator.type.name
       list[i] = CUSTOM + i - 1
@@ -199,7 +230,9 @@ function M.declarations(operators, n)
   for k, name in ipairs(names) do
     after[k] = function_of(name, cases[name])
   end
-  return ("#define CELER_OPS %s\n"):format(table.concat(list, ", ")), table.concat(after)
+  local before = ("#define CELER_OPS %s\n"):format(table.concat(list, ", "))
+  if fixed then before = before .. core.embedded "kernels/fixed.cuh" end
+  return before, table.concat(after), fixed
 end
 
 --- The same of a message that a kernel does not compile, and its place; of what `combine`

@@ -189,17 +189,17 @@ end
 --- element, or into each of them. What the buffer held is discarded, unless
 --- include_current. The operator is "sum", "prod", "min", "max", "and" or "or", or
 --- one of your own, associative and commutative: C++ of a and b, and the value that
---- changes nothing.
+--- changes nothing. A sum of float or double that is reproducible is the exact one, rounded
+--- once: its bits do not depend on ranks, devices or the order.
 ---@param buffer celer.buffer
 ---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
----@param options? {include_current: boolean?}
+---@param options? celer.reduce_options
 ---@return celer.access
 function Group:reduce(buffer, operator, options)
   open(self, "cg:reduce")
   buffers.check(buffer, "cg:reduce")
-  local onto = reduce.includes_current(options)
-  return add(self, { buffer, "reduce", false, self, onto = onto,
-    operator = reduce.operator(operator, buffer) })
+  local found, onto = reduce.operator(operator, buffer, options)
+  return add(self, { buffer, "reduce", false, self, onto = onto, operator = found })
 end
 
 -- What few groups have: a name, effects, hints of their own.

@@ -76,20 +76,19 @@ M.Reduction = Reduction
 --- are as of cg:reduce.
 ---@param buffer celer.buffer
 ---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
----@param options? {include_current: boolean?}
+---@param options? celer.reduce_options
 ---@return celer.lua_reduction
 function M.reduce(buffer, operator, options)
   local call = "celer.reduce"
   buffers.check(buffer, call)
   local reduces = require "celer.kernel.reduce"
-  reduces.operator(operator, buffer, call)
-  reduces.includes_current(options, call)
+  reduces.operator(operator, buffer, options, call)
   return setmetatable({ buffer = buffer, operator = operator, options = options }, Reduction)
 end
 
 --- A buffer into which a kernel written in Lua sums: celer.reduce(buffer, "sum", options).
 ---@param buffer celer.buffer
----@param options? {include_current: boolean?}
+---@param options? celer.reduce_options
 ---@return celer.lua_reduction
 function M.sum(buffer, options)
   buffers.check(buffer, "celer.sum")
@@ -124,17 +123,7 @@ local function argument_of(given)
       return with_edge(array_of("array", given.buffer, given.mode), given.map,
         given.mode == "read" and mapper.edge(given.map) or nil)
     end
-    local name = not operator.text and M.operator_name(operator) or "custom"
-    return array_of("reduction", given.buffer, nil, name)
-  end
-end
-
-local codes = require("celer.core").facts.operator
-
---- The word of an operator of cg:reduce.
-function M.operator_name(operator)
-  for name, code in require("celer.tables").sorted_pairs(codes) do
-    if code == operator.code then return name end
+    return array_of("reduction", given.buffer, nil, operator.word or "custom")
   end
 end
 
