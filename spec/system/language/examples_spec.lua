@@ -147,6 +147,10 @@ describe("examples", function()
     assert.is_true(tonumber(out:match("(%d+) steps")) < 150)
   end)
 
+  everywhere("cg", { "20", "1e-8", "reproducible" }, function(out)
+    assert.matches("^20 x 20: %d+ steps, relative error below 1e%-06: true\n|r|^2 = %S+\n$", out)
+  end)
+
   everywhere("histogram", { "50000", "13" }, function(out)
     local all, middle, lines = 0, 0, 0
     for n in out:gmatch("%f[%S](%d+) #*\n") do
