@@ -152,6 +152,31 @@ describe("cel_module_begin_images", function()
     end
   end)
 
+  needs_nvrtc("takes sums in fixed point, checked or not", function()
+    local prelude = k.embedded("tile.cuh") .. k.embedded("group.cuh")
+      .. "#define CELER_OPS 6, 6, 6, 6\n" .. k.embedded("fixed.cuh") .. k.embedded("reduce.cuh")
+    for _, options in ipairs { {}, { "-DCELER_CHECK" }, { "-DCELER_WIDE" } } do
+      local module, _, message = k.check_cuda([[
+        kernel void items(item<2> it, reducer<double> a, reducer<float> b, reducer<double, 2> c,
+                          reducer<float, 1> d) {
+          const double x = it[0] * 0.1 + it[1];
+          a += x * x;
+          b.combine(float(x));
+          c(it[0] % 3, it[1] % 5) += x;
+          d[it[1] % 7].combine(float(x) * float(x));
+        }
+        kernel void groups(group<1> g, reducer<double> a, local<float, 32> t) {
+          t[g.local(0)] = g.global(0);
+          g.barrier();
+          a += t[31 - g.local(0)];
+        }
+        kernel void tiles(tile<64> t, reducer<float> a, reducer<double, 1> b) {
+          t.each([&](item<1> it) { a += 0.1f; b(it.local(0)) += 0.1; });
+        }]], { prelude = prelude, options = options, architecture = 90 })
+      assert.is_truthy(module, message)
+    end
+  end)
+
   needs_nvrtc("takes fractions as floats and as doubles", function()
     k.check_numbers(k.check_cuda)
   end)
