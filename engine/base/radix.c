@@ -45,8 +45,8 @@ static uint64_t code_of(uint64_t bits, uint32_t size, char kind,
 /* ---- sorting ------------------------------------------------------------- */
 
 /* By the digit, where `start` says how many entries have smaller ones. */
-static void scatter(const cel_radix *from, cel_radix *to, uint64_t count,
-                    int shift, uint64_t *start) {
+static void scatter(const cel_radix_entry *from, cel_radix_entry *to,
+                    uint64_t count, int shift, uint64_t *start) {
   for (uint64_t i = 0; i < count; ++i)
     to[start[from[i].code >> shift & (VALUES - 1)]++] = from[i];
 }
@@ -63,42 +63,42 @@ static bool add_up(uint64_t *histogram, uint64_t count) {
   return true;
 }
 
-static void sort(cel_order *order, uint64_t (*histogram)[VALUES]) {
+static void sort(cel_radix_order *order, uint64_t (*histogram)[VALUES]) {
   for (uint64_t i = 0; i < order->count; ++i)
     for (int d = 0; d < DIGITS; ++d)
       ++histogram[d][order->at[i].code >> d * DIGIT_BITS & (VALUES - 1)];
   for (int d = 0; d < DIGITS; ++d) {
     if (!add_up(histogram[d], order->count)) continue;
     scatter(order->at, order->room, order->count, d * DIGIT_BITS, histogram[d]);
-    cel_radix *sorted = order->room;
+    cel_radix_entry *sorted = order->room;
     order->room = order->at;
     order->at = sorted;
   }
 }
 
-cel_order *cel_order_create(const void *from, uint32_t size, char kind,
-                            bool descending, uint64_t count) {
-  cel_order *order = cel_alloc_zero(sizeof *order);
+cel_radix_order *cel_radix_create(const void *from, uint32_t size, char kind,
+                                  bool descending, uint64_t count) {
+  cel_radix_order *order = cel_alloc_zero(sizeof *order);
   order->count = count;
   if (count <= SIZE_MAX / sizeof *order->at) {
     order->at = malloc((size_t)count * sizeof *order->at + 1);
     order->room = malloc((size_t)count * sizeof *order->room + 1);
   }
   if (order->at == NULL || order->room == NULL) {
-    cel_order_destroy(order);
+    cel_radix_destroy(order);
     return NULL;
   }
   const unsigned char *at = from;
   for (uint64_t i = 0; i < count; ++i, at += size)
     order->at[i] =
-        (cel_radix){code_of(load(at, size), size, kind, descending), i};
+        (cel_radix_entry){code_of(load(at, size), size, kind, descending), i};
   uint64_t(*histogram)[VALUES] = cel_alloc_zero(DIGITS * sizeof *histogram);
   sort(order, histogram);
   cel_free(histogram);
   return order;
 }
 
-void cel_order_destroy(cel_order *order) {
+void cel_radix_destroy(cel_radix_order *order) {
   free(order->at);
   free(order->room);
   cel_free(order);
@@ -106,7 +106,7 @@ void cel_order_destroy(cel_order *order) {
 
 /* ---- use ----------------------------------------------------------------- */
 
-uint64_t cel_order_below(const cel_order *order, uint64_t code) {
+uint64_t cel_radix_below(const cel_radix_order *order, uint64_t code) {
   uint64_t low = 0, high = order->count;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
@@ -118,8 +118,8 @@ uint64_t cel_order_below(const cel_order *order, uint64_t code) {
   return low;
 }
 
-void cel_order_take(const cel_order *order, const void *from, uint32_t size,
-                    void *to) {
+void cel_radix_take(const cel_radix_order *order, const void *from,
+                    uint32_t size, void *to) {
   const unsigned char *list = from;
   unsigned char *out = to;
   for (uint64_t i = 0; i < order->count; ++i, out += size) {

@@ -18,26 +18,26 @@
 #include <stdint.h>
 #endif
 
-typedef struct cel_radix {
+typedef struct cel_radix_entry {
   uint64_t code, place; /* in the list */
-} cel_radix;
+} cel_radix_entry;
 
-typedef struct cel_order {
+typedef struct cel_radix_order {
   uint64_t count;
-  cel_radix *at, *room;
-} cel_order;
+  cel_radix_entry *at, *room;
+} cel_radix_order;
 
 /* The order of `count` numbers of `size` bytes at `from`, 1, 2, 4 or 8; whole
  * ones with a sign ('i') or without ('u', 'b'), or floating-point ones ('f').
  * `descending`: the largest first, a NaN before it. The caller owns it, for
- * cel_order_destroy. Null: there is no memory for it. */
-cel_order *cel_order_create(const void *from, uint32_t size, char kind,
-                            bool descending, uint64_t count);
-void cel_order_destroy(cel_order *order);
+ * cel_radix_destroy. Null: there is no memory for it. */
+cel_radix_order *cel_radix_create(const void *from, uint32_t size, char kind,
+                                  bool descending, uint64_t count);
+void cel_radix_destroy(cel_radix_order *order);
 /* How many come before the first that has this code or a larger one. */
-uint64_t cel_order_below(const cel_order *order, uint64_t code);
+uint64_t cel_radix_below(const cel_radix_order *order, uint64_t code);
 /* Elements of `size` bytes of a list, in this order; the two do not overlap. */
-void cel_order_take(const cel_order *order, const void *from, uint32_t size,
-                    void *to);
+void cel_radix_take(const cel_radix_order *order, const void *from,
+                    uint32_t size, void *to);
 
 #endif

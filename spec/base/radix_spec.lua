@@ -18,8 +18,8 @@ end
 
 local function order_of(list, type_, kind, descending)
   local memory = ffi.new(type_ .. "[?]", #list + 1, list)
-  local order = ffi.gc(c.cel_order_create(memory, ffi.sizeof(type_), kind:byte(), descending,
-    #list), c.cel_order_destroy)
+  local order = ffi.gc(c.cel_radix_create(memory, ffi.sizeof(type_), kind:byte(), descending,
+    #list), c.cel_radix_destroy)
   return order, memory
 end
 
@@ -66,10 +66,10 @@ describe("an order", function()
   it("counts what comes before a code, and takes elements of any size", function()
     local order = order_of({ 30, 10, 20, 10 }, "uint8_t", "u", false)
     for code, n in pairs { [0] = 0, [10] = 0, [11] = 2, [20] = 2, [30] = 3, [31] = 4 } do
-      assert.equal(n, tonumber(c.cel_order_below(order, code)))
+      assert.equal(n, tonumber(c.cel_radix_below(order, code)))
     end
     local out = ffi.new("char[12]")
-    c.cel_order_take(order, "abcdefghijkl", 3, out)
+    c.cel_radix_take(order, "abcdefghijkl", 3, out)
     assert.equal("defjklghiabc", ffi.string(out, 12))
   end)
 end)

@@ -18,21 +18,21 @@ local STEPS = 2 ^ BITS - 1
 
 -- The order of `count` numbers.
 local function order_of(pointer, type_, descending, count)
-  local order = C.cel_order_create(pointer, type_.size, type_.class:byte(), descending, count)
+  local order = C.cel_radix_create(pointer, type_.size, type_.class:byte(), descending, count)
   if order == nil then
     error({ message = ("celer.sort: there is no memory to sort %.0f elements on one rank, which "
       .. "takes 32 bytes for each"):format(count) }, 0)
   end
-  return ffi.gc(order, C.cel_order_destroy)
+  return ffi.gc(order, C.cel_radix_destroy)
 end
 
-local function release(order) C.cel_order_destroy(ffi.gc(order, nil)) end
+local function release(order) C.cel_radix_destroy(ffi.gc(order, nil)) end
 
 -- The elements of a list in an order, as memory of their type; and what keeps that.
 local function taken(order, pointer, view, count)
   local type_ = view.type
   local block = ffi.new("char[?]", math.max(count * type_.size, 1))
-  C.cel_order_take(order, pointer, type_.size, block)
+  C.cel_radix_take(order, pointer, type_.size, block)
   return ffi.cast(ffi.typeof("$ *", type_.ctype), block), block
 end
 
@@ -42,7 +42,7 @@ local function begin_of(k, total, ranks)
   return least * k + math.min(k, total - least * ranks)
 end
 
-local function count_below(order, code) return tonumber(C.cel_order_below(order, code)) end
+local function count_below(order, code) return tonumber(C.cel_radix_below(order, code)) end
 
 -- For each place where a part begins, from that of rank 1 on, the largest code of which no more
 -- are smaller than come before the place.
@@ -54,7 +54,7 @@ local function find_codes(comm, order, bits, places)
     local step = 2ULL ^ shift
     for k = 1, n do
       for s = 1, STEPS do
-        counts[(k - 1) * STEPS + s - 1] = C.cel_order_below(order, codes[k] + s * step)
+        counts[(k - 1) * STEPS + s - 1] = C.cel_radix_below(order, codes[k] + s * step)
       end
     end
     comm:all_reduce(counts, n * STEPS, "sum")
@@ -75,7 +75,7 @@ local function find_cuts(comm, order, bits, places, count)
   local most = 2ULL ^ bits - 1 -- 0 - 1 with 64 bits
   local cuts = {}
   for k = 1, n do
-    below[k - 1] = C.cel_order_below(order, codes[k])
+    below[k - 1] = C.cel_radix_below(order, codes[k])
     local upto = codes[k] == most and count or count_below(order, codes[k] + 1)
     cuts[k] = count_below(order, codes[k])
     equal[k - 1] = upto - cuts[k]
@@ -126,7 +126,7 @@ function M.sort(part, descending, total, keys, ...)
   if counts then order = order_of(came[1][1], type_, descending, count) end
   for i, view in ipairs(views) do
     if counts then
-      C.cel_order_take(order, came[i][1], view.type.size, (view:pointer()))
+      C.cel_radix_take(order, came[i][1], view.type.size, (view:pointer()))
     else
       ffi.copy(view:pointer(), came[i][1], count * view.type.size)
     end
