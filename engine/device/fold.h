@@ -75,18 +75,29 @@ typedef struct cel_fold_job {
 } cel_fold_job;
 
 #ifndef CEL_CDEF
+/* Whether a step reads around its item. Thread: any. */
+static inline bool cel_fold_reaches(const cel_fold_view *use) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (use->below[d] > 0 || use->above[d] > 0) return true;
+  return false;
+}
+
 /* Whether what array `a` held before is of any account: its first step reads
- * it, or leaves some as it is. Thread: any. */
+ * it, or leaves some as it is; or a later one reads around its items, and so
+ * also what lies beyond the range, which no step writes. Thread: any. */
 static inline bool cel_fold_loads(const cel_fold_job *fold, int32_t a) {
+  bool written = false;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
     bool touched = false;
     for (int32_t k = 0; k < step->call.views; ++k) {
-      if (step->use[k].array != a) continue;
-      if (!step->use[k].writes || step->use[k].keeps) return true;
+      const cel_fold_view *use = &step->use[k];
+      if (use->array != a) continue;
       touched = true;
+      if (!use->writes && cel_fold_reaches(use)) return true;
+      if (!written && (!use->writes || use->keeps)) return true;
     }
-    if (touched) return false;
+    written = written || touched;
   }
   return false;
 }
