@@ -340,6 +340,7 @@ function M.compact(condition, out, from)
   M.scan("sum", upto, upto)
   count:reduce("sum", upto:part(n - 1, n))
   queues.run(call, function(cg)
+    cg:name(call)
     cg:parallel_for(out.extents, gather_for(from.type), cg:read(upto, mapper.all),
       cg:read(from, mapper.all), cg:write(out), n)
   end)
@@ -450,6 +451,7 @@ function M.histogram(out, from, low, high)
     local n = math.min(most, bins - first)
     local part = n < bins and buffers.new(out.type, { n }) or out
     queues.run(call, function(cg)
+      cg:name(call)
       cg:parallel_for(from.extents, kernel, cg:read(from), cg:reduce(part, "sum"), least, greatest,
         scale, first, n, bins)
     end)
@@ -491,6 +493,7 @@ function M.gather(out, from, index)
   end
   check_indices(call, from, out, index)
   queues.run(call, function(cg)
+    cg:name(call)
     cg:parallel_for(out.extents, indexed_kernel("gather", from.type, index.type, out.dims),
       cg:read(index), cg:read(from, mapper.all), cg:write(out), from.size[0])
   end)
@@ -523,12 +526,14 @@ function M.scatter(out, from, index, operator)
         .. "%s", call, operator, tostring(out))
     end
     return queues.run(call, function(cg)
+      cg:name(call)
       cg:parallel_for(from.extents, indexed_kernel("scatter", from.type, index.type, 1),
         cg:read(index), cg:read(from), cg:reduce(out, operator, { include_current = true }), n)
     end)
   end
   local last = buffers.new("int64_t", { n }, { name = "the last items for " .. out.name })
   queues.run(call, function(cg)
+    cg:name(call)
     cg:parallel_for(from.extents, indexed_kernel("last", from.type, index.type, 1), cg:read(index),
       cg:reduce(last, "max"), n)
   end)

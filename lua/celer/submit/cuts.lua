@@ -84,12 +84,14 @@ local function find(from, parts)
   local sums, least = buffers.new("double", { n }), buffers.new "double"
   local cut = buffers.new("int64_t", { parts })
   queues.run("celer.weights", function(cg)
+    cg:name "celer.weights"
     cg:parallel_for({ n }, list.rows, cg:read(from), cg:discard_write(sums),
       cg:reduce(least, "min"))
   end)
   skeletons.scan("sum", sums, sums)
   local last = box.new({ n - 1 }, { n })
   queues.run("celer.weights", function(cg)
+    cg:name "celer.weights"
     cg:parallel_for({ n }, list.cuts, cg:read(sums, with_one_before),
       cg:read(sums, mapper.fixed(last)), cg:reduce(cut, "max"), n, parts)
   end)

@@ -626,6 +626,20 @@ print(q:drain(h)[3])
     assert.equal(0, r.status)
   end)
 
+  it("gives no hints about what celer itself promises", function()
+    local r = check [==[
+local u = celer.buffer("int", 300, { init = function(i) return i % 7 end })
+local out, few, weights = celer.zeros("int", 300), celer.zeros("int", 9), nil
+celer.compact(u:gt(5), out, u)
+celer.gather(out, few, u)
+celer.scatter(few, out, u)
+celer.scatter(few, out, u, "max")
+celer.histogram(few, u, 0, 3)
+weights = celer.weights { from = u }
+]==]
+    assert.matches("^celer check: no mistakes found; %d+ accesses looked at", r.report)
+  end)
+
   it("keeps the script's own exit status where nothing is found, and says when it is none",
     function()
       assert.equal(3, check("os.exit(3)").status)
