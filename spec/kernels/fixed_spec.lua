@@ -90,6 +90,18 @@ describe("a sum in fixed point", function()
       end
     end)
 
+    it(("of %ss that are alike beside a large one is exact, too"):format(kind), function()
+      math.randomseed(9)
+      for large = 0, 70 do
+        local x, numbers = 1 + math.random(), {}
+        for i = 1, 255 do numbers[i] = x end
+        numbers[256] = math.ldexp(1, large)
+        is_exact(kind, numbers)
+        numbers[256] = -math.ldexp(2 - math.ldexp(1, float and -23 or -52), large)
+        is_exact(kind, numbers)
+      end
+    end)
+
     it(("of %ss that cancel is what is left"):format(kind), function()
       math.randomseed(8)
       for _ = 1, 40 do
