@@ -53,6 +53,7 @@ template <class T> struct fixed {
       return;
     }
     if (exponent > 0) whole |= limb(1) << 52;
+    if (whole == 0) return;
     int shift = (exponent > 0 ? exponent : 1) - 1075 - unit;
     if (shift < 0) whole >>= -shift, shift = 0; // these bits are 0
     const int i = shift / 64, by = shift % 64;
@@ -283,8 +284,8 @@ private:
 #endif
   static constexpr int width = bytes / 8, chains = 4, together = width * chains;
   static_assert(room % together == 0, "held numbers are whole vectors");
-  typedef double numbers __attribute__((vector_size(bytes)));
-  typedef long long words __attribute__((vector_size(bytes)));
+  typedef double numbers __attribute__((vector_size(bytes), may_alias));
+  typedef long long words __attribute__((vector_size(bytes), may_alias));
   static constexpr long long no_sign = 0x7fffffffffffffff;
 
   static CELER_FN double power_of_2(int k) {
