@@ -45,6 +45,8 @@ function M.begin(options)
   local launcher, why = launch.find(resolved.launcher, options.ranks)
   if not launcher then return nil, why end
   local person = core.terminal()
+  -- Prompts end without a newline, until which srun keeps what ranks write.
+  if person and launcher.step then table.insert(launcher.words, "--unbuffered") end
   local variables = { CELER_LAUNCHER = false,
     [VARIABLE] = person and (os.getenv "TERM" or "dumb") or false }
   core.child_catch()

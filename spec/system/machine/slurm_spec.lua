@@ -117,6 +117,19 @@ describe("under Slurm", function()
     assert.equal(0, t:close())
   end, true)
 
+  with_slurm("a session that starts srun itself shows its prompts", function()
+    local t = terminal.open({ "-Q", "-n", "2", "--overcommit", celer.command(), "repl", "-n", "2" },
+      { command = "salloc", env = { SLURM_CONF = folder .. "/slurm.conf",
+        XDG_STATE_HOME = scratch.path() } })
+    t:wait "1> "
+    assert.equal("3", t:enter("1 + 2", 2))
+    t:type "while true do end\r"
+    t:wait "\n"
+    t:type "\3"
+    assert.matches("celer: [^\n]*interrupted", t:wait "3> ")
+    assert.equal(0, t:close())
+  end, true)
+
   with_slurm("a shell that holds an allocation is no rank", function()
     local r = celer.exec({ "salloc", "-n", "2", "--overcommit", program, "launched" },
       { env = { SLURM_CONF = folder .. "/slurm.conf" } })
