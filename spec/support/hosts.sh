@@ -16,6 +16,8 @@
 #   hosts cut HOST          its link drops everything, and nobody is told
 #   hosts restore HOST      its link works again
 #   hosts kill HOST         it is gone, as if without power
+#   hosts drop HOST WHAT    a firewall there drops what comes in of WHAT, in words of ip-rule,
+#                           such as: from 10.77.9.2 ipproto tcp
 #
 # OPTIONS
 #   --delay MS       from one host to another, one way; half of it to and from head
@@ -231,8 +233,16 @@ at() {
     sh -c "cd /tmp/home; $*"
 }
 
+# Rules are asked in order, and the first is otherwise that for what is the host's own.
+drop() {
+  host=$1
+  shift
+  at "$host" "ip rule add pref 1 iif eth0 $* blackhole && ip rule add pref 2 lookup local &&
+    ip rule del pref 0"
+}
+
 case ${1:-} in
-  head | host | at) "$@" ;;
+  head | host | at | drop) "$@" ;;
   cut) init_of "$2" >/dev/null && ip link set "$2" master pit ;;
   restore) init_of "$2" >/dev/null && ip link set "$2" master hub ;;
   kill) pid=$(init_of "$2") && "$self" cut "$2" && rm "$bed/$2.pid" && kill -KILL "$pid" ;;

@@ -93,8 +93,10 @@ describe("hosts", function()
     end
   end)
 
-  -- The lower of two ranks that do not hear each other speaks, and the job ends everywhere.
-  local function ends(bed, before, options, wanted)
+  local HELLO = "squares: 0 1 4 9 16 25 36 49 64 81\n"
+
+  -- What celer says of a job that ends everywhere without a result, on stderr.
+  local function ended(bed, before, options)
     local r = hosts.run(2, "true; " .. before .. "mpirun " .. options .. " -x CELER_LOST=3 "
       .. "-x CELER_NO_SAMPLE=1 " .. celer.command() .. " run examples/hello.lua; status=$?; "
       .. "for _ in $(seq 100); do [ \"$(grep -lsE '^(orted|mpirun|" .. celer.command() .. ")' "
@@ -102,12 +104,18 @@ describe("hosts", function()
       { bed = bed, timeout = 100 })
     assert.is_false(r.timed_out)
     assert.not_equal(0, r.status, r.stdout .. r.stderr)
-    assert.is_nil(r.stdout:find "left")
+    assert.equal("", r.stdout)
     local said = {}
     for line in r.stderr:gmatch("[^\n]+") do
       if line:find("^celer: ") then said[#said + 1] = line end
     end
-    assert.equal(1, #said, r.stderr)
+    return said, r.stderr
+  end
+
+  -- The lower of two ranks that do not hear each other speaks.
+  local function ends(bed, before, options, wanted)
+    local said, stderr = ended(bed, before, options)
+    assert.equal(1, #said, stderr)
     assert.matches(wanted, said[1])
   end
 
@@ -125,8 +133,58 @@ describe("hosts", function()
         .. "joins all hosts: OMPI_MCA_btl_tcp_if_include=ADDRESS/BITS$")
       local r = hosts.run(2, mpirun("run examples/hello.lua",
         "--mca btl_tcp_if_include 10.77.9.0/24 " .. celer.command()), { bed = bed })
-      assert.equal("squares: 0 1 4 9 16 25 36 49 64 81\n", r.stdout)
+      assert.equal(HELLO, r.stdout)
     end, { stray = true })
+
+  local BLOCKED = "^celer: rank 0 on host h1 hears nothing of rank 1 by MPI, for %d+ s from the "
+    .. "start%. A firewall between their hosts may drop MPI's ports, "
+
+  hosts.it("between which a firewall drops TCP, both ways or one, end at the start", function()
+    local one = "hosts drop h2 from 10.77.9.1 ipproto tcp || exit; "
+    ends(nil, one, "-n 2", BLOCKED)
+    ends(nil, one .. "hosts drop h1 from 10.77.9.2 ipproto tcp || exit; ", "-n 2", BLOCKED)
+  end)
+
+  hosts.it("between which a firewall drops UDP compute, and are warned", function()
+    local r = hosts.run(2, "hosts drop h2 ipproto udp || exit; " .. mpirun([[run -e '
+      require "ffi".cdef "unsigned sleep(unsigned);"
+      for _ = 1, 5 do require "ffi".C.sleep(1) end
+      print "through"'
+    ]], "-x CELER_LOST=2 " .. celer.command()))
+    assert.same({ 0, "through\n" }, { r.status, r.stdout }, r.stderr)
+    assert.equal("celer: warning: no heartbeat gets through between rank 0 on host h1 and rank 1 "
+      .. "on host h2 (UDP, perhaps by a firewall): if one is lost, the other does not notice\n",
+      r.stderr)
+  end)
+
+  -- MPI learns of it and ends the job itself.
+  hosts.it("of which one has no route to the other end, and are named", function()
+    local said, stderr = ended(nil, "hosts at h1 'ip route add unreachable 10.77.9.2'; ", "-n 2")
+    assert.same({}, said)
+    assert.matches("from h1 to: h2 Unable to connect to the peer 10.77.9.2 on port %d+: "
+      .. "No route to host", stderr)
+  end)
+
+  hosts.it("that have other scripts and modules at the same place run those of rank 0", function()
+    local r = hosts.run(2, ([[
+      for h in h1 h2; do hosts at $h "mkdir mine
+        echo 'return \"module of $h\"' >mine/module.lua
+        echo 'print(require \"module\", \"script of $h\")' >mine/case.lua"; done
+      %s]]):format(mpirun("run --output all mine/case.lua", "-wdir /tmp/home " .. celer.command())))
+    local lines = {}
+    for line in r.stdout:gmatch "[^\n]+" do lines[#lines + 1] = line:match "module.*" end
+    assert.same({ "module of h1\tscript of h1", "module of h1\tscript of h1" }, lines,
+      r.stdout .. r.stderr)
+  end)
+
+  hosts.it("of which one is not there are named by the launcher, and all ends", function()
+    local r = hosts.run(2, celer.command() .. " run -n 2 --launcher 'mpirun --host h1:1,h7:1' "
+      .. "examples/hello.lua", { timeout = 100 })
+    assert.is_false(r.timed_out)
+    assert.not_equal(0, r.status)
+    assert.equal("", r.stdout)
+    assert.matches("h7", r.stderr)
+  end)
 
   hosts.it("between which everything is dropped end at the start, though rank 0 hears all",
     function()
@@ -151,7 +209,7 @@ describe("hosts", function()
     local r = hosts.run(2, "for h in h1 h2; do hosts at $h 'mount -n --bind /dev/null /etc/hosts'; "
       .. "done; " .. mpirun("run examples/hello.lua"))
     assert.equal("", r.stderr)
-    assert.equal("squares: 0 1 4 9 16 25 36 49 64 81\n", r.stdout)
+    assert.equal(HELLO, r.stdout)
   end)
 
   hosts.it("that booted hours apart have one timeline", function(bed)
