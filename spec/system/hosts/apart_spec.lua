@@ -145,6 +145,18 @@ describe("hosts", function()
     ends(nil, one .. "hosts drop h1 from 10.77.9.2 ipproto tcp || exit; ", "-n 2", BLOCKED)
   end)
 
+  -- Where MPI's ports are open, the session's are not.
+  hosts.it("between which a firewall drops what a session goes by start none, and both are named",
+    function()
+      local r = hosts.run(2, "hosts drop h1 from 10.77.9.2 ipproto tcp sport 32768-60999 dport "
+        .. "32768-60999 && echo 'print(1)' | CELER_LOST=3 " .. celer.command() .. " repl -n 2",
+        { timeout = 100 })
+      assert.same({ 1, "" }, { r.status, r.stdout })
+      assert.matches("^celer: rank 1 on h2 cannot reach rank 0 on h1 %(tried 10%.77%.9%.1, port "
+        .. "%d+%): Connection timed out; a session needs TCP from all hosts to that of rank 0\n$",
+        r.stderr)
+    end)
+
   hosts.it("between which a firewall drops UDP compute, and are warned", function()
     local r = hosts.run(2, "hosts drop h2 ipproto udp || exit; " .. mpirun([[run -e '
       require "ffi".cdef "unsigned sleep(unsigned);"
