@@ -5,7 +5,8 @@
 --
 -- Runs are on several hosts (spec/support/hosts.sh), with checkpoints several times a second.
 -- Each is met by some kills: a rank, all ranks of a host, the launcher's daemon on a host, the
--- launcher, a host; or a host's link goes silent, for a while or for good. A rank that finds
+-- launcher, a host; or a host's link goes silent, for a while or for good; or no host can be
+-- reached by the launcher for a while after its ranks are killed. A rank that finds
 -- one of an earlier run alive is a fault, too. 100 kills take some ten minutes on two cores. The
 -- last line is `N passed, N failed, N skipped`.
 package.path = "./?.lua;" .. package.path
@@ -64,9 +65,11 @@ local STEPS = 250
 -- Around what happens at HOST, one line for each that has been tried.
 local SHELL = [[
 export CELER_CACHE=@CACHE CELER_NO_SAMPLE=1 CELER_ADVICE=off
-# As with ssh, who ends the agent does not end what it has started.
-export OMPI_MCA_plm_rsh_agent="setsid -w $OMPI_MCA_plm_rsh_agent"
 cd @FOLDER
+# As with ssh, who ends the agent does not end what it has started.
+printf '%s\n' '#!/bin/sh' '[ ! -e @FOLDER/deaf ] || exit 255' \
+  "exec setsid -w $OMPI_MCA_plm_rsh_agent \"\$@\"" >agent && chmod +x agent
+export OMPI_MCA_plm_rsh_agent=@FOLDER/agent
 @CELER run --backend cpu --lost @LOST --restarts 99 -n @RANKS @FOLDER/case.lua @STEPS @FOLDER \
   2>@FOLDER/err & job=$!
 goes() { kill -0 $job 2>/dev/null; }
@@ -106,6 +109,7 @@ local kinds = {
   { "link", 1, "hosts cut HOST" },
   { "split", 1, "hosts cut HOST; pkill -KILL mpirun" },
   { "silence", 1, "hosts cut HOST; sleep SECONDS; hosts restore HOST" },
+  { "deaf", 1, "touch deaf; hosts at HOST 'pkill -KILL celer'; sleep SECONDS; rm deaf" },
 }
 
 local random

@@ -225,11 +225,27 @@ local function where_text(launcher, alive)
     ranks == 1 and "" or "s") or "")
 end
 
+-- How often hosts are asked of which none answers, and how many seconds later.
+local ASKED, PAUSE_S = 3, 5
+
+-- The launcher's hosts that answer. If none does, it may be this host that is held up, or cut off
+-- from all others for a while.
+local function ask_hosts(launcher)
+  local alive, signal = launch.alive(launcher)
+  for _ = 2, ASKED do
+    if signal or not alive or #alive > 0 then break end
+    signal = pause(PAUSE_S)
+    if signal then return nil, signal end
+    alive, signal = launch.alive(launcher)
+  end
+  return alive, signal
+end
+
 -- The hosts that are left; or nil, and the signal by which this process is to end. If a host is
 -- not left, that may be what was lost.
 local function look_at_hosts(outcome, launcher)
   local alive, signal
-  if launcher then alive, signal = launch.alive(launcher) end
+  if launcher then alive, signal = ask_hosts(launcher) end
   if signal then return nil, signal end
   local names = launch.others(launcher and launcher.hosts, alive)
   if outcome.unstarted and not outcome.what and alive and #alive > 0 then
