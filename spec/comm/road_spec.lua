@@ -21,7 +21,7 @@ checker.describe("the road between the GPUs of several hosts", "road_check", fun
   end
 
   it("finds out which way is faster, in the middle of messages", function()
-    for seed = 1, 2 do
+    for _, seed in ipairs({ 1, 2, 4, 5 }) do -- receivers are ahead of senders in some
       local r = check(seed + 1, { "exchange", "--fake", "--way", "chosen", "--seed", seed,
         "--messages", 30 })
       assert.equal("1 passed, 0 failed\n", r.stdout, r.stderr)
