@@ -77,13 +77,23 @@ function Decoder:function_at(index)
   return f
 end
 
+-- Here next() is not compiled: where it is, among much else, LuaJIT before April 2022 may lose
+-- half of the pointer that it gives, and crash (its issue 829).
+local function has_any(t) return next(t) ~= nil end
+jit.off(has_any)
+
+function Decoder:fill(out, from)
+  for k, v in each(from) do out[k] = self:decode(v) end
+  return out
+end
+jit.off(Decoder.fill)
+
 function Decoder:table_at(index)
   local out = self.made_tables[index]
   if out then return out end
   out = {}
   self.made_tables[index] = out
-  for k, v in each(self.tables[index]) do out[k] = self:decode(v) end
-  return out
+  return self:fill(out, self.tables[index])
 end
 
 local function library(path)
@@ -114,7 +124,7 @@ end
 -- Whether it is one function that captures nothing, and that nothing leads to.
 local function is_alone(from)
   if #from.functions ~= 1 or #from.functions[1].up > 0 or #from.tables > 0
-    or next(from.globals) ~= nil then
+    or from.sets_globals then
     return false
   end
   for i = 1, from.n or 0 do
@@ -133,6 +143,7 @@ local function read_off(blob)
   local found = read[blob]
   if found then return found end
   found = decode(blob)
+  found.sets_globals = has_any(found.globals)
   found.__index = found
   setmetatable(found, Decoder)
   for _, one in ipairs(found.structs) do types.struct(one[1], one[2]) end
@@ -157,9 +168,7 @@ local function open(from, values)
   self = setmetatable({ values = values, made_functions = {},
     made_tables = #from.tables > 0 and {} or none, owners = {}, places = not values and {},
     views = {}, effects = {}, environment = environment }, from)
-  if next(from.globals) ~= nil then
-    for name, value in each(from.globals) do environment[name] = self:decode(value) end
-  end
+  if from.sets_globals then self:fill(environment, from.globals) end
   if is_alone(from) then -- core_lane.c gives it other globals, where it has set some
     from[1], from[2], from[3] = self:function_at(1), environment, open_globals
     from.decoder = self
