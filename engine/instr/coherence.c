@@ -155,19 +155,30 @@ static void find_lacking(cel__coherence *all, const cel_map *current,
     add_lacking(all, current, memory, &region->at[b], &all->lacking);
 }
 
+/* Begins, and ends, the making of a region of boxes that are pushed to
+ * all->boxes: to add one by one costs the square of their number. */
+static void begin_boxes(cel__coherence *all) {
+  cel_vec_clear(&all->boxes);
+}
+
+static void end_boxes(cel__coherence *all, cel_region *out) {
+  cel_region_assign(out, all->boxes.at, all->boxes.n);
+}
+
 /* Makes in host memory what of all->lacking is still initial contents; then
  * that is where it comes from. If it is the host's memory that lacks it, each
  * piece of a run may lie in an allocation of its own there, and stays in it. */
 static void stage_lacking(cel__coherence *all, const cel_buffer *buffer,
                           int32_t memory, int32_t priority) {
   cel_region *boxes = &all->staged;
-  cel_region_clear(boxes);
+  begin_boxes(all);
   for (uint32_t i = 0; i < all->lacking.n; ++i) {
     cel__lacking *at = &all->lacking.at[i];
     if (at->where >> CEL_MEMORY_INIT == 0) continue;
-    cel_region_add(boxes, &at->box);
+    cel_vec_push(&all->boxes, at->box);
     at->where = at->from = 1ull << CEL_MEMORY_HOST;
   }
+  end_boxes(all, boxes);
   bool covered = memory == CEL_MEMORY_HOST;
   for (uint32_t b = 0; !covered && b < boxes->n; ++b)
     cel__memory_want(all->memories, buffer, CEL_MEMORY_HOST, &boxes->at[b]);
@@ -223,13 +234,14 @@ static void fetch_from(cel__coherence *all, const cel_buffer *buffer,
                        const cel__manner *manner) {
   cel_map *current = cel__coherence_of(all, buffer);
   cel_region *boxes = &all->fetched;
-  cel_region_clear(boxes);
+  begin_boxes(all);
   for (uint32_t i = 0; i < all->lacking.n; ++i) {
     const cel__lacking *at = &all->lacking.at[i];
     if (source_of(at->from, memory, manner) != source) continue;
-    cel_region_add(boxes, &at->box);
+    cel_vec_push(&all->boxes, at->box);
     cel_map_update(current, &at->box, at->where | 1ull << memory);
   }
+  end_boxes(all, boxes);
   for (uint32_t b = 0; b < boxes->n; ++b) {
     cel__tracked *to;
     cel_box part;
@@ -266,11 +278,12 @@ void cel__coherence_bring(cel__coherence *all, const cel_buffer *buffer,
 static void find_current(void *context, const cel__tracked *in,
                          const cel_box *box, cel_region *out) {
   cel__coherence *all = context;
-  cel_region_clear(out);
+  begin_boxes(all);
   cel_map_query(cel__coherence_of(all, in->made.buffer), box, &all->found);
   for (uint32_t i = 0; i < all->found.n; ++i)
     if ((all->found.at[i].value >> in->made.memory & 1) != 0)
-      cel_region_add(out, &all->found.at[i].box);
+      cel_vec_push(&all->boxes, all->found.at[i].box);
+  end_boxes(all, out);
 }
 
 /* Where an entry is current besides a memory, in other memories. */
@@ -301,13 +314,14 @@ static void save(void *context, cel__tracked *from, const cel_box *box) {
   cel_map *current = cel__coherence_of(all, buffer);
   cel_region *only = &all->saved;
   if (cel_box_is_empty(box)) return;
-  cel_region_clear(only);
+  begin_boxes(all);
   cel_map_query(current, box, &all->found);
   for (uint32_t i = 0; i < all->found.n; ++i) {
     const cel_map_entry *at = &all->found.at[i];
     if ((at->value >> memory & 1) != 0 && elsewhere(at->value, memory) == 0)
-      cel_region_add(only, &at->box);
+      cel_vec_push(&all->boxes, at->box);
   }
+  end_boxes(all, only);
   cel__plan_discards(all->plan, buffer, &all->forgotten);
   cel_region_subtract(only, only, &all->forgotten);
   for (uint32_t b = 0; b < only->n; ++b)
@@ -513,6 +527,7 @@ void cel__coherence_destroy(cel__coherence *all) {
   cel_region_release(&all->fetched);
   cel_region_release(&all->saved);
   cel_region_release(&all->forgotten);
+  cel_vec_release(&all->boxes);
   cel_map_entries_release(&all->alike.found);
   cel_vec_release(&all->alike.owned);
   cel_vec_release(&all->alike.cut);

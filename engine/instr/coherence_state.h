@@ -63,6 +63,7 @@ typedef struct cel__coherence {
   cel_region staged, fetched; /* what of it is made, or has one source */
   cel_region saved;           /* what has to be copied to the host */
   cel_region forgotten;
+  CEL_VEC(cel_box) boxes; /* while a region is made of many */
   cel__outlines outlines; /* of maps */
   struct {
     cel_map_entries found;     /* where the data is */
