@@ -1,10 +1,13 @@
 #include "command/own/footprint.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "task/assignment.h"
 #include "tuning.h"
+
+enum { LISTED = 1 << 22 }; /* boxes of all ranks: 200 MB */
 
 /* All that a footprint depends on, followed by the parameters. The number of
  * ranks is the same for all. No padding: it is hashed and compared as bytes. */
@@ -227,6 +230,16 @@ static bool bind_shapes(cel__footprints *all, cel__footprint *footprint) {
   return true;
 }
 
+/* Of as many ranks, which have too many boxes together. */
+static cel_status fail_many(const cel__footprint *footprint, int64_t ranks,
+                            uint32_t boxes) {
+  return cel_fail(CEL_E_RANGE,
+                  "the boxes of a range mapper lie apart, and %" PRId64
+                  " of %" PRId64 " ranks have %u of them together: %d are the"
+                  " most",
+                  ranks, footprint->split.n, boxes, LISTED);
+}
+
 /* Every rank's boxes, for a rule that has no closed form. O(ranks). */
 static cel_status evaluate(cel__footprints *all, cel__footprint *footprint) {
   int64_t n = footprint->split.n;
@@ -246,6 +259,7 @@ static cel_status evaluate(cel__footprints *all, cel__footprint *footprint) {
       cel_vec_push(&boxes, region.at[i]);
       list->hull = cel_box_hull(&list->hull, &region.at[i]);
     }
+    if (boxes.n > LISTED) status = fail_many(footprint, k + 1, boxes.n);
   }
   cel_region_release(&region);
   list->start[n] = boxes.n;

@@ -18,8 +18,100 @@ static bool equal(const cel__rep *a, const cel__rep *b) {
 static size_t list_size(const cel__rep *rep) {
   if (rep->list == NULL) return 0;
   return sizeof *rep->list + ((size_t)rep->n + 1) * sizeof *rep->list->start +
+         2 * (size_t)rep->n * sizeof *rep->list->ends +
          rep->list->start[rep->n] * sizeof *rep->list->box;
 }
+
+/* ---- searching a list ------------------------------------------------------
+ */
+
+/* The boxes of a rank are canonical: they ascend along the first dimension in
+ * which they differ, with equal ends in those before. */
+static int32_t sorted_by(const cel__list *list, int64_t n) {
+  int32_t least = CEL_DIMS - 1;
+  for (int64_t k = 0; k < n; ++k)
+    for (uint64_t i = list->start[k] + 1; i < list->start[k + 1]; ++i)
+      for (int32_t d = 0; d < least; ++d)
+        if (list->box[i].min[d] != list->box[i - 1].min[d] ||
+            list->box[i].max[d] != list->box[i - 1].max[d])
+          least = d;
+  return least;
+}
+
+/* Fills in where ranks begin and end along dimension j; false where they do not
+ * all lead the same way. */
+static bool lead_along(cel__list *list, int64_t n, int j, bool down) {
+  int64_t lo = down ? INT64_MAX : INT64_MIN, hi = lo;
+  for (int64_t k = 0; k < n; ++k) {
+    uint64_t from = list->start[k], to = list->start[k + 1];
+    if (from < to) {
+      int64_t min = INT64_MAX, max = INT64_MIN;
+      for (uint64_t i = from; i < to; ++i) {
+        if (list->box[i].min[j] < min) min = list->box[i].min[j];
+        if (list->box[i].max[j] > max) max = list->box[i].max[j];
+      }
+      if (down ? min > lo || max > hi : min < lo || max < hi) return false;
+      lo = min;
+      hi = max;
+    }
+    list->ends[2 * k] = lo;
+    list->ends[2 * k + 1] = hi;
+  }
+  return n > 0 && list->ends[1] != list->ends[2 * n - 1];
+}
+
+static void make_searchable(cel__list *list, int64_t n) {
+  list->ends = cel_alloc((2 * (size_t)n + 1) * sizeof *list->ends);
+  list->sorted = sorted_by(list, n);
+  list->along = -1;
+  for (int i = 0; i < 2 * CEL_DIMS && list->along < 0; ++i) {
+    list->down = i % 2 == 1;
+    if (lead_along(list, n, i / 2, list->down)) list->along = i / 2;
+  }
+}
+
+/* The first rank, of n, that is beyond what lies before `box` as ranks lead. */
+static int64_t first_rank(const cel__list *list, int64_t n,
+                          const cel_box *box) {
+  int j = list->along;
+  int64_t lo = 0, hi = n;
+  if (j < 0) return 0;
+  while (lo < hi) {
+    int64_t k = lo + (hi - lo) / 2;
+    bool before = list->down ? list->ends[2 * k] >= box->max[j]
+                             : list->ends[2 * k + 1] <= box->min[j];
+    if (before)
+      lo = k + 1;
+    else
+      hi = k;
+  }
+  return lo;
+}
+
+/* Whether rank k and all after it lie behind `box`. */
+static bool is_behind(const cel__list *list, int64_t k, const cel_box *box) {
+  int j = list->along;
+  return j >= 0 && (list->down ? list->ends[2 * k + 1] <= box->min[j]
+                               : list->ends[2 * k] >= box->max[j]);
+}
+
+/* The first box of rank k that does not end before `box` begins. */
+static uint64_t first_box(const cel__list *list, int64_t k,
+                          const cel_box *box) {
+  int j = list->sorted;
+  uint64_t lo = list->start[k], hi = list->start[k + 1];
+  while (lo < hi) {
+    uint64_t i = lo + (hi - lo) / 2;
+    if (list->box[i].max[j] <= box->min[j])
+      lo = i + 1;
+    else
+      hi = i;
+  }
+  return lo;
+}
+
+/* ---- interning -------------------------------------------------------------
+ */
 
 static uint32_t intern(cel__reps *reps, const cel__rep *rep, uint64_t hash) {
   uint32_t id = cel__interner_first(&reps->in, hash);
@@ -47,6 +139,7 @@ uint32_t cel__reps_intern(cel__reps *reps, const cel__rep *rep) {
 
 uint32_t cel__reps_intern_list(cel__reps *reps, int64_t n, cel__list *list) {
   cel__rep rep = {.n = n, .list = list};
+  make_searchable(list, n);
   uint64_t boxes = list->start[n];
   uint64_t hash =
       cel_hash(list->start, ((size_t)n + 1) * sizeof *list->start, (uint64_t)n);
@@ -60,6 +153,7 @@ void cel__list_destroy(cel__list *list) {
   if (list == NULL) return;
   cel_free(list->box);
   cel_free(list->start);
+  cel_free(list->ends);
   cel_free(list);
 }
 
@@ -234,8 +328,10 @@ void cel__rep_boxes(const cel__rep *rep, int64_t k, const cel_box *clip,
     return;
   }
   if (k >= rep->n) return;
-  for (uint64_t i = list->start[k]; i < list->start[k + 1]; ++i)
+  for (uint64_t i = first_box(list, k, clip); i < list->start[k + 1]; ++i) {
+    if (list->box[i].min[list->sorted] >= clip->max[list->sorted]) break;
     if (cel_box_intersect(&list->box[i], clip, &box)) cel_vec_push(out, box);
+  }
 }
 
 bool cel__rep_within(const cel__rep *a, const cel__rep *b) {
@@ -329,9 +425,14 @@ static void fill_gaps(cel__ranks *it, int64_t n) {
 
 static bool next_listed(cel__ranks *it) {
   const cel__list *list = it->rep->list;
-  for (; it->rank < it->rep->n; ++it->rank)
-    for (uint64_t i = list->start[it->rank]; i < list->start[it->rank + 1]; ++i)
+  int j = list->sorted;
+  for (; it->rank < it->rep->n; ++it->rank) {
+    if (is_behind(list, it->rank, &it->box)) return false;
+    for (uint64_t i = first_box(list, it->rank, &it->box);
+         i < list->start[it->rank + 1] && list->box[i].min[j] < it->box.max[j];
+         ++i)
       if (cel_box_meets(&list->box[i], &it->box)) return true;
+  }
   return false;
 }
 
@@ -359,6 +460,7 @@ bool cel__ranks_first(cel__ranks *it, const cel__rep *rep, const cel_box *box) {
   it->rep = rep;
   if (rep->list != NULL) {
     it->box = *box;
+    it->rank = first_rank(rep->list, rep->n, box);
     return cel_box_meets(&rep->list->hull, box) && next_listed(it);
   }
   for (int j = 0; j < CEL_DIMS; ++j) {

@@ -11,8 +11,9 @@
  * chunk, where a split by weights leaves some out. Tables of edges (weighted
  * cuts), and of who has a chunk, are interned too: equal ones have one address
  * while one is in use.
- * Cost: O(1), invert O(log ranks) and then O(ranks found); listed ones O(n) to
- * make and to invert; a table O(n) to make. Confined.
+ * Cost: O(1), invert O(log ranks) and then O(ranks found); listed ones O(boxes)
+ * to make, and to invert O(n) where ranks do not ascend along the buffer, else
+ * O(log ranks + log boxes) a rank; a table O(n) to make. Confined.
  */
 #ifndef CEL_COMMAND_OWN_REP_H
 #define CEL_COMMAND_OWN_REP_H
@@ -22,11 +23,20 @@
 
 typedef CEL_VEC(cel_box) cel__boxes;
 
-/* Boxes of rank k: box[start[k]] to box[start[k + 1]], canonical. */
+/* Boxes of rank k: box[start[k]] to box[start[k + 1]], canonical. Most mappers
+ * lead along the buffer as ranks ascend: then those whose boxes may meet a box
+ * are found by halving. Interning makes what that takes. */
 typedef struct cel__list {
   cel_box hull;
   cel_box *box;
   uint64_t *start; /* n + 1 of them */
+  /* Along dimension `along` no rank begins or ends before the one below it, or
+   * (down) above it; -1: there is no such dimension. Rank k's boxes lie between
+   * ends[2 * k] and ends[2 * k + 1], one without any where the last one did. */
+  int32_t along;
+  bool down;
+  int64_t *ends;
+  int32_t sorted; /* the dimension along which the boxes of a rank ascend */
 } cel__list;
 
 typedef struct cel__rep {
