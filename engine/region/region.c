@@ -36,14 +36,23 @@ static cel_slab_sink sink_into(cel_region *r) {
   return (cel_slab_sink){.at = r->at, .cap = r->cap};
 }
 
-void cel_region_assign(cel_region *r, const cel_box *boxes, uint32_t n) {
+bool cel_region_assign_most(cel_region *r, const cel_box *boxes, uint32_t n,
+                            uint32_t most) {
   if (n <= 1) {
     set(r, boxes, n == 1 && !cel_box_is_empty(boxes));
-    return;
+    return true;
   }
   cel_slab_sink sink = sink_into(r);
+  sink.most = most;
   cel__slab_build(boxes, n, &sink);
   *r = (cel_region){sink.at, sink.n, sink.cap};
+  if (r->n <= most) return true;
+  r->n = 0;
+  return false;
+}
+
+void cel_region_assign(cel_region *r, const cel_box *boxes, uint32_t n) {
+  cel_region_assign_most(r, boxes, n, UINT32_MAX);
 }
 
 void cel_region_copy(cel_region *out, const cel_region *a) {

@@ -32,6 +32,9 @@ void cel_region_clear(cel_region *r);
 /* Becomes the union of `n` boxes, which may overlap or be empty. `boxes` must
  * not point into r. */
 void cel_region_assign(cel_region *r, const cel_box *boxes, uint32_t n);
+/* The same, but false, and nothing, where that is more than `most` boxes. */
+bool cel_region_assign_most(cel_region *r, const cel_box *boxes, uint32_t n,
+                            uint32_t most);
 void cel_region_copy(cel_region *out, const cel_region *a);
 
 /* out becomes the result; out may be a (or b). */

@@ -267,9 +267,11 @@ static void build(job *j, int d, const cel_box **in, uint32_t n) {
     return;
   }
   const cel_box **open = j->open[d];
-  uint32_t previous = j->sink->n, count = 0, next = 0;
+  uint32_t base = j->sink->n, previous = base, count = 0, next = 0;
   int64_t at = in[0]->min[d];
-  while (count || next < n) {
+  /* What is in the sink may only become part of the slab before it that is as
+   * many boxes. */
+  while ((count || next < n) && j->sink->n - base <= j->sink->most) {
     if (count == 0) at = in[next]->min[d];
     while (next < n && in[next]->min[d] == at)
       insert(open, count++, in[next++], d + 1);

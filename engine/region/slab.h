@@ -27,12 +27,14 @@ typedef struct cel_slab_sink {
   cel_box *at;
   uint32_t n, cap;
   bool borrowed; /* `at` is not ours to free */
+  uint32_t most; /* build gives up beyond so many */
 } cel_slab_sink;
 
 /* Appends op(a, b); both are canonical and not in the sink. */
 void cel__slab_combine(cel_slab_op op, const cel_box *a, uint32_t na,
                        const cel_box *b, uint32_t nb, cel_slab_sink *sink);
-/* Appends the canonical form of the union of any boxes. */
+/* Appends the canonical form of the union of any boxes. What is there is of no
+ * use where it is more than sink->most. */
 void cel__slab_build(const cel_box *boxes, uint32_t n, cel_slab_sink *sink);
 /* Makes room for `more` boxes. */
 void cel__slab_grow(cel_slab_sink *sink, uint32_t more);

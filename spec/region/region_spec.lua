@@ -34,6 +34,22 @@ local function apply(f, a, b)
 end
 
 describe("cel_region_assign", function()
+  it("gives up where that is more boxes than it may be, and then has none", function()
+    local random, given_up = grid.random(5), 0
+    for case = 1, 300 do
+      local whole, _, boxes, n = make(random, case % 4)
+      for most = 1, 6 do
+        local r = region()
+        local fits = c.cel_region_assign_most(r, boxes, n, most)
+        assert.equal(whole.n <= most, fits)
+        assert.equal(fits and whole.n or 0, r.n)
+        assert.is_true(not fits or c.cel_region_equal(whole, r))
+        given_up = given_up + (fits and 0 or 1)
+      end
+    end
+    assert.is_true(given_up > 100)
+  end)
+
   it("gives the canonical form of any boxes, in any order", function()
     local random = grid.random(1)
     for case = 1, 600 do
