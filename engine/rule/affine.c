@@ -1,3 +1,4 @@
+#include "rule/family.h"
 #include "rule/linear.h"
 
 /* A form of one variable at most. */
@@ -70,6 +71,8 @@ bool cel_rule_to_affine(const cel_rule_use *use, int b, cel_affine_box *out) {
   }
   cel__domain_whole(&use->range, &domain);
   if (!cel__box_linear(use, &domain, b, &linear)) return false;
+  int each = cel__family_dim(use, b);
+  if (each >= 0 && !cel__family_join(each, &domain, &linear)) return false;
   cel_affine_box r = {.clip = linear.clip};
   for (int j = 0; j < CEL_DIMS; ++j)
     if (!affine_of(&linear.lo[j], &r.lo[j]) ||

@@ -1,73 +1,9 @@
 #include "rule/eval.h"
 
+#include <inttypes.h>
+
+#include "rule/family.h"
 #include "rule/listing.h"
-
-/* The operands are within the limit, so only a product can leave 64 bits. */
-cel_rule_fault cel__binary_eval(int64_t op, int64_t a, int64_t b,
-                                int64_t *out) {
-  int64_t r;
-  switch (op) {
-  case CEL_RULE_ADD: r = a + b; break;
-  case CEL_RULE_SUB: r = a - b; break;
-  case CEL_RULE_MUL:
-    if (__builtin_mul_overflow(a, b, &r)) return CEL_RULE_OVERFLOWS;
-    break;
-  case CEL_RULE_FLOORDIV:
-    if (b < 1) return CEL_RULE_DIVIDES;
-    r = cel__floor_div(a, b);
-    break;
-  case CEL_RULE_LOW: r = a < b ? a : b; break;
-  case CEL_RULE_HIGH: r = a > b ? a : b; break;
-  default: cel_bug("rule op %lld is not binary", (long long)op);
-  }
-  if (r > CEL_RULE_LIMIT || r < -CEL_RULE_LIMIT) return CEL_RULE_OVERFLOWS;
-  *out = r;
-  return CEL_RULE_FINE;
-}
-
-int64_t cel__variable_eval(const cel_rule_use *use, const cel_box *chunk,
-                           int64_t op, int64_t word) {
-  switch (op) {
-  case CEL_RULE_CONST: return word;
-  case CEL_RULE_PARAM: return use->params[word];
-  case CEL_RULE_MIN: return chunk->min[word];
-  case CEL_RULE_MAX: return chunk->max[word];
-  case CEL_RULE_GLOBAL_MIN: return use->range.min[word];
-  case CEL_RULE_GLOBAL_MAX: return use->range.max[word];
-  case CEL_RULE_BUFFER: return use->extent.max[word] - use->extent.min[word];
-  default: cel_bug("rule op %lld is no variable", (long long)op);
-  }
-}
-
-cel_rule_fault cel__program_eval(const cel_rule_use *use, const int64_t *code,
-                                 int length, const cel_box *chunk,
-                                 int64_t *out) {
-  int64_t stack[CEL_RULE_DEPTH];
-  int top = 0;
-  if (length == 2) { /* a lone variable, as most are */
-    int64_t value = cel__variable_eval(use, chunk, code[0], code[1]);
-    if (value > CEL_RULE_LIMIT || value < -CEL_RULE_LIMIT)
-      return CEL_RULE_OVERFLOWS;
-    *out = value;
-    return CEL_RULE_FINE;
-  }
-  for (int i = 0; i < length; ++i) {
-    int64_t op = code[i];
-    if (op >= CEL_RULE_ADD) {
-      cel_rule_fault fault =
-          cel__binary_eval(op, stack[top - 2], stack[top - 1], &stack[top - 2]);
-      if (fault) return fault;
-      --top;
-    } else {
-      int64_t value = cel__variable_eval(use, chunk, op, code[++i]);
-      if (value > CEL_RULE_LIMIT || value < -CEL_RULE_LIMIT)
-        return CEL_RULE_OVERFLOWS;
-      stack[top++] = value;
-    }
-  }
-  *out = stack[0];
-  return CEL_RULE_FINE;
-}
 
 cel_rule_fault cel__box_eval(const cel_rule_use *use, int b,
                              const cel_box *chunk, cel_box *raw, cel_box *out) {
@@ -127,6 +63,26 @@ static bool eval_plain(const cel_rule_use *use, const cel_box *chunk,
   return true;
 }
 
+/* All boxes of a rule that has families. */
+static cel_rule_fault eval_families(const cel_rule_use *use,
+                                    const cel_box *chunk, cel_region *out) {
+  cel__gathered all = {0};
+  cel_rule_fault fault = CEL_RULE_FINE;
+  bool empty = cel_box_is_empty(chunk);
+  for (int b = 0; b < use->rule->desc.boxes && !fault && !empty; ++b) {
+    cel_box raw, box;
+    if (cel__family_dim(use, b) >= 0) {
+      fault = cel__family_gather(use, b, chunk, CEL_RULE_GATHERED, &all);
+      continue;
+    }
+    fault = cel__box_eval(use, b, chunk, &raw, &box);
+    if (!fault) cel_vec_push(&all.list, box);
+  }
+  if (!fault && !cel__gathered_region(&all, out)) fault = CEL_RULE_MANY;
+  cel_vec_release(&all.list);
+  return fault;
+}
+
 cel_rule_fault cel__rule_eval(const cel_rule_use *use, const cel_box *chunk,
                               cel_region *out) {
   if (use->rule->listing != NULL) return look_up(use, chunk, out);
@@ -138,6 +94,7 @@ cel_rule_fault cel__rule_eval(const cel_rule_use *use, const cel_box *chunk,
     cel_region_assign(out, &box, 1);
     return CEL_RULE_FINE;
   }
+  if (use->rule->families) return eval_families(use, chunk, out);
   cel_box boxes[CEL_RULE_BOXES], raw;
   int n = use->rule->desc.boxes;
   for (int b = 0; b < n; ++b) {
@@ -146,6 +103,27 @@ cel_rule_fault cel__rule_eval(const cel_rule_use *use, const cel_box *chunk,
   }
   cel_region_assign(out, boxes, (uint32_t)n);
   return CEL_RULE_FINE;
+}
+
+/* The same of box b alone, raw, also of a family, of which *raw is the box that
+ * fails or the one around all. */
+static cel_rule_fault box_fault(const cel_rule_use *use, int b,
+                                const cel_box *chunk, cel_box *raw,
+                                cel_box *out) {
+  return cel__family_dim(use, b) >= 0 && !cel_box_is_empty(chunk)
+             ? cel__family_around(use, b, chunk, raw, out)
+             : cel__box_eval(use, b, chunk, raw, out);
+}
+
+/* How many boxes families come to for a chunk that is not empty, before they
+ * are cut at each other. */
+static int64_t count_boxes(const cel_rule_use *use, const cel_box *chunk) {
+  cel__gathered all = {0};
+  for (int b = 0; b < use->rule->desc.boxes; ++b)
+    if (cel__family_dim(use, b) >= 0)
+      cel__family_gather(use, b, chunk, INT64_MAX, &all);
+  cel_vec_release(&all.list);
+  return all.n;
 }
 
 /* Words for the fault that box b has for the chunk. */
@@ -158,7 +136,23 @@ static cel_status explain(const cel_rule_use *use, int b,
   if (use->rule->listing != NULL)
     return cel_fail(CEL_E_RANGE,
                     "the range mapper was not evaluated for the chunk %s", c);
-  cel_rule_fault fault = cel__box_eval(use, b, chunk, &raw, &clipped);
+  if (b == desc->boxes) {
+    int64_t n = count_boxes(use, chunk);
+    return cel_fail(CEL_E_RANGE,
+                    "the range mapper gives %s%" PRId64 " boxes for the chunk"
+                    " %s; %d are the most: give boxes that lie side by side, or"
+                    " one around several where they are only read",
+                    n > CEL_RULE_REGION ? "" : "more than ",
+                    n > CEL_RULE_REGION ? n : CEL_RULE_REGION, c,
+                    CEL_RULE_REGION);
+  }
+  cel_rule_fault fault = box_fault(use, b, chunk, &raw, &clipped);
+  if (fault == CEL_RULE_TURNS)
+    return cel_fail(CEL_E_RANGE,
+                    "the bounds of the range mapper's boxes turn more than %d"
+                    " times along the chunk %s, as by celer.floor: write them"
+                    " for the chunk, not for each index",
+                    CEL_RULE_RUNS, c);
   if (fault == CEL_RULE_DIVIDES)
     return cel_fail(CEL_E_RANGE,
                     "the range mapper divides by less than 1 for"
@@ -183,13 +177,15 @@ cel_status cel_rule_eval(const cel_rule_use *use, const cel_box *chunk,
   cel_box raw, clipped;
   int b = 0;
   if (use->rule->listing != NULL) return explain(use, b, chunk);
-  while (cel__box_eval(use, b, chunk, &raw, &clipped) == CEL_RULE_FINE) ++b;
+  while (b < use->rule->desc.boxes &&
+         box_fault(use, b, chunk, &raw, &clipped) == CEL_RULE_FINE)
+    ++b;
   return explain(use, b, chunk);
 }
 
 cel_status cel_rule_eval_box(const cel_rule_use *use, int b,
                              const cel_box *chunk, cel_box *out) {
   cel_box raw;
-  if (cel__box_eval(use, b, chunk, &raw, out) == CEL_RULE_FINE) return CEL_E_OK;
+  if (box_fault(use, b, chunk, &raw, out) == CEL_RULE_FINE) return CEL_E_OK;
   return explain(use, b, chunk);
 }

@@ -215,7 +215,7 @@ static bool choose(const cel_clamped *a, const cel_clamped *b, bool larger,
 static bool variable(const cel_rule_use *use, const cel_domain *domain,
                      int64_t op, int64_t word, cel_clamped *out) {
   cel_linear r = {0};
-  if (op != CEL_RULE_MIN && op != CEL_RULE_MAX) {
+  if (op != CEL_RULE_MIN && op != CEL_RULE_MAX && op != CEL_RULE_ITEM) {
     r.c = cel__variable_eval(use, &use->range, op, word);
   } else {
     if (op == CEL_RULE_MAX) word += 3;
@@ -299,4 +299,24 @@ bool cel__box_linear(const cel_rule_use *use, const cel_domain *domain, int b,
   if (cel_box_is_empty(&r.clip)) r.clip = (cel_box){{0}, {0}};
   *out = r;
   return true;
+}
+
+bool cel__family_join(int d, const cel_domain *domain, cel_linear_box *box) {
+  int moves = 0, j = 0;
+  for (int k = 0; k < CEL_DIMS; ++k) {
+    if (box->lo[k].k[d] == 0 && box->hi[k].k[d] == 0) continue;
+    ++moves;
+    j = k;
+  }
+  if (moves == 0) return true;
+  cel_linear *lo = &box->lo[j], *hi = &box->hi[j], width;
+  int64_t by = lo->k[d];
+  if (moves > 1 || by != hi->k[d] || !cel__linear_sub(hi, lo, &width) ||
+      cel__linear_least(&width, domain) < (by < 0 ? -(cel_wide)by : by))
+    return false;
+  cel_linear *end = by > 0 ? hi : lo; /* of the last index, max - 1 */
+  end->k[d] = 0;
+  end->k[3 + d] = by;
+  end->c -= by;
+  return cel__in_limit(end->c);
 }

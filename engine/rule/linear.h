@@ -6,7 +6,9 @@
  *
  * over six integer variables v: v[d] stands for chunk.min[d] and v[3 + d] for
  * chunk.max[d], each of them possibly in units of the granularity (a *domain*
- * says how). What cannot be written so is not linear.
+ * says how). What cannot be written so is not linear. The index of a family
+ * along d stands for v[d]: its box is that of a chunk of one index, and the
+ * domain must have the indices there, not larger units.
  *
  * Invariant: |c|, |k[i]| <= CEL_RULE_LIMIT; low <= high.
  * Pure. Thread: any.
@@ -14,7 +16,7 @@
 #ifndef CEL_RULE_LINEAR_H
 #define CEL_RULE_LINEAR_H
 
-#include "rule/eval.h"
+#include "rule/program.h"
 
 /* Beyond every bound. */
 #define CEL_RULE_FAR ((int64_t)1 << 60)
@@ -67,5 +69,9 @@ typedef struct cel_linear_box {
 
 bool cel__box_linear(const cel_rule_use *use, const cel_domain *domain, int b,
                      cel_linear_box *out);
+
+/* Whether the boxes of a family along d touch each other for every chunk of a
+ * domain of indices: *box, the box of an index, becomes that of a chunk. */
+bool cel__family_join(int d, const cel_domain *domain, cel_linear_box *box);
 
 #endif

@@ -1,7 +1,5 @@
 #include "rule/monotone.h"
 
-#include "rule/eval.h"
-
 /* low <= den * x <= high, where the value is x or, `clamped`, the larger or the
  * smaller of x and a constant, perhaps repeatedly. Clamps do no harm: where
  * [lo, hi) unites, so do its intersection with [c, ...) and its union with
@@ -12,6 +10,10 @@ typedef struct enclosed {
   unsigned rises, falls; /* bit per variable that it may rise, fall with */
   bool clamped;
 } enclosed;
+
+/* Of the index of a family, which goes through a chunk however that is cut:
+ * what rises and falls with it alone neither gains nor loses. */
+enum { ITEM_BIT = 1u << (2 * CEL_DIMS) };
 
 static enclosed exactly(cel_linear form) {
   return (enclosed){.low = form, .high = form, .den = 1};
@@ -25,14 +27,15 @@ static bool is_constant(const enclosed *x, int64_t *out) {
 static bool variable(const cel_rule_use *use, const cel_units *units,
                      int64_t op, int64_t word, enclosed *out) {
   cel_linear r = {0};
+  bool item = op == CEL_RULE_ITEM;
   bool varies =
       (op == CEL_RULE_MIN || op == CEL_RULE_MAX) && units->count[word] > 1;
-  if (varies)
+  if (varies || item)
     r.k[word += op == CEL_RULE_MAX ? 3 : 0] = 1;
   else
     r.c = cel__variable_eval(use, &use->range, op, word);
   *out = exactly(r);
-  out->rises = varies ? 1u << word : 0;
+  out->rises = item ? ITEM_BIT : varies ? 1u << word : 0;
   return r.c <= CEL_RULE_LIMIT && r.c >= -CEL_RULE_LIMIT;
 }
 
@@ -188,6 +191,41 @@ bool cel__monotone_unites(const cel_rule_use *use, const cel_units *units,
       if (!(touched & both)) continue;
       if (++joined > 1 || !bounds_unite(&lo[j], &hi[j], units, d)) return false;
     }
+  }
+  return true;
+}
+
+/* Whether no index leaves a gap to the next, which both bounds follow upwards
+ * or (falls) downwards by dimension d of the chunk. */
+static bool indices_touch(const enclosed *lo, const enclosed *hi,
+                          const cel_units *units, int d, bool falls) {
+  cel_linear width;
+  int64_t whole, by;
+  if (__builtin_mul_overflow(lo->den, hi->den, &whole) ||
+      !cel__linear_mix(&hi->low, lo->den, &lo->high, -hi->den, &width) ||
+      __builtin_mul_overflow(falls ? hi->low.k[d] : -lo->high.k[d],
+                             falls ? lo->den : hi->den, &by) ||
+      __builtin_add_overflow(width.c, by, &width.c))
+    return false;
+  cel_domain domain;
+  cel__domain_whole(&units->range, &domain);
+  return cel__linear_least(&width, &domain) > -(cel_wide)whole;
+}
+
+bool cel__monotone_joins(const cel_rule_use *use, const cel_units *units, int b,
+                         bool *falls) {
+  int moves = 0, d = use->rule->desc.box[b].each - 1;
+  for (int j = 0; j < use->rule->desc.buffer_dims; ++j) {
+    enclosed lo, hi;
+    if (!enclose(use, units, b, j, 0, &lo) ||
+        !enclose(use, units, b, j, 1, &hi))
+      return false;
+    bool up = ((lo.rises | hi.rises) & ITEM_BIT) != 0;
+    bool down = ((lo.falls | hi.falls) & ITEM_BIT) != 0;
+    if (!up && !down) continue;
+    if ((up && down) || ++moves > 1 || !indices_touch(&lo, &hi, units, d, down))
+      return false;
+    *falls = down;
   }
   return true;
 }

@@ -16,6 +16,11 @@
  * that is cut is the union of their boxes b. */
 bool cel__monotone_unites(const cel_rule_use *use, const cel_units *units,
                           int b);
+/* True only if the boxes of the family b touch each other along every chunk of
+ * the range, in one dimension: the box of a chunk then reaches from that of its
+ * first index to that of its last or, where they fall, back. */
+bool cel__monotone_joins(const cel_rule_use *use, const cel_units *units, int b,
+                         bool *falls);
 /* True only if box b of a chunk holds box b of each part of the chunk. */
 bool cel__monotone_grows(const cel_rule_use *use, const cel_units *units,
                          int b);

@@ -40,6 +40,7 @@ static void put_variable(cel_text *t, int64_t op, int64_t word) {
   case CEL_RULE_GLOBAL_MIN: put_number(t, "global.min", word); break;
   case CEL_RULE_GLOBAL_MAX: put_number(t, "global.max", word); break;
   case CEL_RULE_BUFFER: put_number(t, "buffer.size", word); break;
+  case CEL_RULE_ITEM: put_number(t, "i", word); break;
   default: cel_bug("rule op %lld is no variable", (long long)op);
   }
 }
@@ -144,6 +145,9 @@ static void put_box(cel_text *t, const cel_rule_desc *desc, int b,
       put(t, upper ? ")" : ", ");
     }
   }
+  if (desc->box[b].each == 0) return;
+  int d = desc->box[b].each - 1;
+  cel_text_format(t, " for each i%d in [chunk.min%d, chunk.max%d)", d, d, d);
 }
 
 int cel_rule_print(const cel_rule *rule, const int64_t *params, char *text,

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "rule/family.h"
 #include "rule/listing.h"
 #include "rule/monotone.h"
 #include "rule/search.h"
@@ -54,11 +55,24 @@ static cel_wide chunk_least(const cel_linear *form, int64_t sign, int d,
 
 /* ---- a rule in units ----------------------------------------------------- */
 
+/* Chunks of a family's dimension count in indices: there are more of them than
+ * are permitted, and what holds of all holds of those. Dimensions that are not
+ * cut too, as indices differ there as well. */
+static void refine(cel_units *units, const cel_rule_use *use) {
+  for (int b = 0; b < use->rule->desc.boxes; ++b) {
+    int d = cel__family_dim(use, b);
+    if (d < 0) continue;
+    units->g[d] = 1;
+    units->count[d] = units->range.max[d] - units->range.min[d];
+    units->ragged[d] = false;
+  }
+}
+
 /* Every box that is linear, for every set of ragged dimensions in which a chunk
  * is at the end; sets that are not subsets of the ragged ones are left out. The
  * holder owns it: unit_rule_init ... unit_rule_release. */
 typedef struct unit_rule {
-  cel_units units;
+  const cel_rule_use *use;
   unsigned ragged;
   int boxes;
   cel_domain domain[8];
@@ -82,7 +96,7 @@ static bool is_empty(const unit_rule *rule, unsigned at_end, int b) {
 
 static void unit_rule_init(const cel_rule_use *use, const cel_units *units,
                            unit_rule *out) {
-  out->units = *units;
+  out->use = use;
   out->ragged = cel__units_ragged(units);
   out->boxes = use->rule->desc.boxes;
   out->all_linear = true;
@@ -202,7 +216,9 @@ cel_proof cel_rule_prove_disjoint(const cel_rule_use *use,
     return CEL_PROVED;
   cel__units_init(&use->range, kind, &units);
   if (use->rule->listing != NULL) return CEL_UNKNOWN;
-  unit_rule_init(use, &units, &rule);
+  cel_units fine = units;
+  refine(&fine, use);
+  unit_rule_init(use, &fine, &rule);
   bool proved = rule.all_linear;
   for (int d = 0; d < CEL_DIMS && proved; ++d)
     proved = units.count[d] == 1 || disjoint_along(&rule, &rule, d);
@@ -245,7 +261,8 @@ cel_proof cel_rule_prove_pair_disjoint(const cel_rule_use *a,
       x->params + y->params > CEL_RULE_PARAMS)
     return CEL_UNKNOWN;
   cel_rule both = {
-      .desc = {.task_dims = x->task_dims, .buffer_dims = x->buffer_dims}};
+      .desc = {.task_dims = x->task_dims, .buffer_dims = x->buffer_dims},
+      .families = a->rule->families || b->rule->families};
   int64_t params[CEL_RULE_PARAMS];
   size_t words = (size_t)x->code_length + (size_t)y->code_length;
   int64_t *code = cel_alloc(words * sizeof *code + 1);
@@ -276,8 +293,11 @@ cel_proof cel_rule_prove_uncrossed(const cel_rule_use *reads,
     return CEL_UNKNOWN;
   if (cel_box_is_empty(&reads->range)) return CEL_PROVED;
   cel__units_init(&reads->range, kind, &units);
-  unit_rule_init(reads, &units, &in);
-  unit_rule_init(writes, &units, &out);
+  cel_units fine = units;
+  refine(&fine, reads);
+  refine(&fine, writes);
+  unit_rule_init(reads, &fine, &in);
+  unit_rule_init(writes, &fine, &out);
   bool proved = in.all_linear && out.all_linear;
   for (int d = 0; d < CEL_DIMS && proved; ++d)
     proved = units.count[d] == 1 ||
@@ -392,10 +412,12 @@ static bool unites_along(const unit_rule *rule, int b, int d) {
   return true;
 }
 
-static bool unites(const unit_rule *rule, int b) {
+/* A family does so along its own dimension. */
+static bool unites(const unit_rule *rule, const cel_units *units, int b) {
   bool proved = rule->linear[b];
   for (int d = 0; d < CEL_DIMS && proved; ++d)
-    proved = rule->units.count[d] == 1 || unites_along(rule, b, d);
+    proved = units->count[d] == 1 || d == cel__family_dim(rule->use, b) ||
+             unites_along(rule, b, d);
   return proved;
 }
 
@@ -408,10 +430,12 @@ cel_proof cel_rule_prove_union(const cel_rule_use *use,
   cel__units_init(&use->range, kind, &units);
   if (use->rule->listing != NULL)
     return cel__listing_union(use->rule->listing, CEL__EXACTLY, why);
-  unit_rule_init(use, &units, &rule);
+  cel_units fine = units;
+  refine(&fine, use);
+  unit_rule_init(use, &fine, &rule);
   bool proved = true;
   for (int b = 0; b < rule.boxes && proved; ++b)
-    proved = unites(&rule, b) || cel__monotone_unites(use, &units, b);
+    proved = unites(&rule, &units, b) || cel__monotone_unites(use, &units, b);
   unit_rule_release(&rule);
   if (proved) return CEL_PROVED;
   return cel__search_union(use, &units, why);

@@ -88,7 +88,7 @@ static bool offset_of(const cel_rule_use *use, int b, int j, bool upper,
 
 bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
   const cel_rule_desc *desc = &use->rule->desc;
-  if (use->rule->listing != NULL || desc->boxes == 0 ||
+  if (use->rule->listing != NULL || use->rule->families || desc->boxes == 0 ||
       desc->buffer_dims != desc->task_dims || desc->buffer_dims == 0)
     return false;
   cel_reach reach = {{0}, {0}};

@@ -3,8 +3,8 @@
  * A rule reaches around where each of its boxes follows the chunk in every
  * dimension of the buffer, which are those of the task, but for constants:
  * [chunk.min[j] - below[j], chunk.max[j] + above[j]), and no further, whatever
- * it is clamped to; for chunks of use->range. So it does not matter what a
- * user's mapper was made by.
+ * it is clamped to; for chunks of use->range. A family does not. So it does not
+ * matter what a user's mapper was made by.
  * Cost: a few ns per bound. Pure. Thread: any.
  */
 #ifndef CEL_RULE_REACH_H

@@ -15,6 +15,11 @@
  * A mapper that has no such form is *opaque*: its rule lists what the mapper
  * gave for the chunks of the actual split, and is evaluated for these alone.
  *
+ * A box may stand for a *family*: one box for each index of the chunk in one
+ * dimension, of which its programs know the index (ITEM) and nothing else of
+ * the chunk in that dimension. What a chunk maps to is the union. So a family
+ * is a union homomorphism along that dimension by its form (family.h).
+ *
  * Leaving the buffer: a box marked `clamp` (a neighbourhood) is clamped to the
  * buffer; any other box that leaves it is the user's error.
  *
@@ -41,6 +46,7 @@
   _(GLOBAL_MIN, 0, "start of the index space in dimension [next word]")        \
   _(GLOBAL_MAX, 0, "end of the index space in dimension [next word]")          \
   _(BUFFER, 0, "extent of the buffer in dimension [next word]")                \
+  _(ITEM, 0, "index of a family, which runs along dimension [next word]")      \
   _(ADD, 2, "a + b")                                                           \
   _(SUB, 2, "a - b")                                                           \
   _(MUL, 2, "a * b")                                                           \
@@ -56,6 +62,9 @@ typedef enum cel_rule_op {
 } cel_rule_op;
 
 enum { CEL_RULE_BOXES = 64, CEL_RULE_PARAMS = 32 }; /* at most */
+/* Boxes that the families of a rule come to for one chunk, at most: layers
+ * below keep a record for each, and take about a microsecond. */
+enum { CEL_RULE_REGION = 1 << 16 };
 
 /* One box: in buffer dimension j the program of the lower bound is
  * code[start[j][0] .. start[j][0] + length[j][0]), of the upper bound ...[1].
@@ -63,6 +72,7 @@ enum { CEL_RULE_BOXES = 64, CEL_RULE_PARAMS = 32 }; /* at most */
 typedef struct cel_rule_box {
   int32_t start[3][2], length[3][2];
   bool clamp;
+  int32_t each; /* 0: one box; d + 1: a family along dimension d of the chunk */
 } cel_rule_box;
 
 /* What the tracer hands over. */
@@ -89,6 +99,7 @@ typedef struct cel_rule {
    * is a union homomorphism, and chunks that are disjoint in a dimension that
    * it follows have disjoint images. Most mappers are so. */
   bool plain;
+  bool families; /* some box is one */
   int32_t follows[3];
   struct cel_rules *store;
   struct cel_rule *next; /* in its chain */
@@ -124,11 +135,13 @@ typedef struct cel_rule_use {
 
 /* Boxes for one chunk, clipped to the buffer, empty ones dropped, *out becomes
  * their canonical union. CEL_E_RANGE when a box not marked clamp leaves the
- * buffer (the error text shows chunk and box), when arithmetic overflows, or
- * when an opaque mapper was not asked about the chunk. */
+ * buffer (the error text shows chunk and box), when arithmetic overflows, when
+ * families come to more than CEL_RULE_REGION boxes, or when an opaque mapper
+ * was not asked about the chunk. */
 cel_status cel_rule_eval(const cel_rule_use *use, const cel_box *chunk,
                          cel_region *out);
-/* Box b of a rule with programs alone, clipped; the zero box when empty. */
+/* Box b of a rule with programs alone, clipped; the zero box when empty. Of a
+ * family the box around what it comes to for the chunk. */
 cel_status cel_rule_eval_box(const cel_rule_use *use, int b,
                              const cel_box *chunk, cel_box *out);
 
@@ -149,7 +162,8 @@ typedef struct cel_affine_box {
 
 /* Brings box b of a rule with programs to affine form. False when it cannot be
  * (the box must then be evaluated per chunk). A bound like max(e, constant)
- * becomes e with a tighter clip. */
+ * becomes e with a tighter clip. A family whose boxes touch each other is one
+ * box. */
 bool cel_rule_to_affine(const cel_rule_use *use, int b, cel_affine_box *out);
 
 /* ---- what can be proved, under the splits that the task permits ---------- */

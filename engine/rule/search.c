@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "rule/eval.h"
+#include "rule/family.h"
 
 enum {
   ALL_BELOW = 12, /* units up to which every chunk is tried */
   MOST_MARKS = ALL_BELOW + 1,
-  MOST_PIECES = 8 /* of the even splits that are tried */
+  MOST_PIECES = 8,    /* of the even splits that are tried */
+  MOST_INDICES = 1024 /* of families, for which more than halves are tried */
 };
 
 typedef struct search {
@@ -19,6 +21,7 @@ typedef struct search {
   int marks[3];
   bool all;     /* they are all there are, and one dimension is cut */
   bool faulted; /* some chunk could not be evaluated */
+  bool more;    /* than the halves are being tried */
   cel_region a, b, c;
   cel_counter_example *why;
 } search;
@@ -66,9 +69,21 @@ static void set(const search *s, cel_box *chunk, int d, int64_t m, int64_t M) {
   chunk->max[d] = cel__units_at(s->units, d, M);
 }
 
+/* Whether it would take long: families of many indices, of which the first
+ * pairs of chunks are tried all the same. */
+static bool is_slow(const search *s, const cel_rule_use *use,
+                    const cel_box *chunk) {
+  if (!use->rule->families) return false;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (chunk->max[d] - chunk->min[d] > MOST_INDICES) return s->more;
+  return false;
+}
+
 static bool image_of(search *s, const cel_rule_use *use, const cel_box *chunk,
                      cel_region *out) {
-  if (cel__rule_eval(use, chunk, out) == CEL_RULE_FINE) return true;
+  if (!is_slow(s, use, chunk) &&
+      cel__rule_eval(use, chunk, out) == CEL_RULE_FINE)
+    return true;
   s->faulted = true;
   return false;
 }
@@ -120,7 +135,10 @@ static bool images(search *s, const cel_box *a, const cel_box *b) {
 static void widen(const search *s, const cel_box *chunk, cel_box *hull) {
   cel_box raw, clipped;
   for (int b = 0; b < s->use->rule->desc.boxes; ++b) {
-    cel__box_eval(s->use, b, chunk, &raw, &clipped);
+    if (cel__family_dim(s->use, b) >= 0)
+      cel__family_around(s->use, b, chunk, &raw, &clipped);
+    else
+      cel__box_eval(s->use, b, chunk, &raw, &clipped);
     if (!cel_box_is_empty(&raw)) *hull = cel_box_hull(hull, &raw);
   }
 }
@@ -230,6 +248,7 @@ static cel_proof run(const cel_rule_use *use, const cel_rule_use *writes,
   bool hit = false;
   for (int d = 0; d < CEL_DIMS && !hit; ++d)
     hit = units->count[d] > 1 && try_halves(&s, d, pair);
+  s.more = true;
   for (int d = 0; d < CEL_DIMS && !hit; ++d)
     hit = units->count[d] > 1 &&
           try_others(&s, 0, d, touching, pair, units->range, units->range);

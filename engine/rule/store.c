@@ -51,9 +51,15 @@ static int pops(int64_t op) {
   return n[op];
 }
 
-/* Whether `word` may follow the variable `op`. */
-static bool operand_fits(const cel_rule_desc *desc, int64_t op, int64_t word) {
+/* Whether `word` may follow the variable `op` in a box that is a family along
+ * dimension `each` - 1, or none. */
+static bool operand_fits(const cel_rule_desc *desc, int each, int64_t op,
+                         int64_t word) {
   switch (op) {
+  case CEL_RULE_ITEM: return word == each - 1;
+  case CEL_RULE_MIN:
+  case CEL_RULE_MAX:
+    return word >= 0 && word < desc->task_dims && word != each - 1;
   case CEL_RULE_CONST: return word <= CEL_RULE_LIMIT && word >= -CEL_RULE_LIMIT;
   case CEL_RULE_PARAM: return word >= 0 && word < desc->params;
   case CEL_RULE_BUFFER: return word >= 0 && word < desc->buffer_dims;
@@ -63,8 +69,8 @@ static bool operand_fits(const cel_rule_desc *desc, int64_t op, int64_t word) {
 
 /* A program pushes one value in all, never pops what is not there, and stays
  * within the depth. Null when it does, else what is wrong. */
-static const char *program_flaw(const cel_rule_desc *desc, const int64_t *code,
-                                int length) {
+static const char *program_flaw(const cel_rule_desc *desc, int each,
+                                const int64_t *code, int length) {
   int depth = 0;
   for (int i = 0; i < length; ++i) {
     int64_t op = code[i];
@@ -74,7 +80,8 @@ static const char *program_flaw(const cel_rule_desc *desc, const int64_t *code,
     if (depth > CEL_RULE_DEPTH) return "an expression nested too deeply";
     if (pops(op) > 0) continue;
     if (++i >= length) return "a variable cut short";
-    if (!operand_fits(desc, op, code[i])) return "an operand out of range";
+    if (!operand_fits(desc, each, op, code[i]))
+      return "an operand out of range";
   }
   return depth == 1 ? NULL : "a program that is no single value";
 }
@@ -89,17 +96,56 @@ static const char *desc_flaw(const cel_rule_desc *desc) {
     return "more than 32 captured numbers";
   if (desc->code_length < 0 || desc->code_length > CEL_RULE_WORDS)
     return "expressions too long";
-  for (int b = 0; b < desc->boxes; ++b)
+  for (int b = 0; b < desc->boxes; ++b) {
+    int each = desc->box[b].each;
+    if (each < 0 || each > desc->task_dims)
+      return "boxes along a dimension that is not there";
     for (int j = 0; j < desc->buffer_dims; ++j)
       for (int upper = 0; upper < 2; ++upper) {
         int start = desc->box[b].start[j][upper],
             n = desc->box[b].length[j][upper];
         if (start < 0 || n < 0 || start > desc->code_length - n)
           return "a program outside the code";
-        const char *flaw = program_flaw(desc, desc->code + start, n);
+        const char *flaw = program_flaw(desc, each, desc->code + start, n);
         if (flaw) return flaw;
       }
+  }
   return NULL;
+}
+
+static bool has_item(const int64_t *code, int length) {
+  for (int i = 0; i<length; i += pops(code[i])> 0 ? 1 : 2)
+    if (code[i] == CEL_RULE_ITEM) return true;
+  return false;
+}
+
+/* A family that is [i, i + 1) in one dimension of the buffer, and does not
+ * depend on i in the others, is the chunk there, and one that does not depend
+ * on it at all is one box: rules as most others are. Its programs are the last
+ * of `total` words; returns how many there are then. */
+static int settle_family(cel_rule_box *box, int dims, int64_t *code,
+                         int total) {
+  int at = -1;
+  for (int j = 0; j < dims && box->each != 0; ++j) {
+    int64_t *lo = code + box->start[j][0], *hi = code + box->start[j][1];
+    int32_t n_lo = box->length[j][0], n_hi = box->length[j][1];
+    if (!has_item(lo, n_lo) && !has_item(hi, n_hi)) continue;
+    bool is_chunk = n_lo == 2 && lo[0] == CEL_RULE_ITEM && n_hi == 5 &&
+                    hi[0] == CEL_RULE_ITEM && hi[2] == CEL_RULE_CONST &&
+                    hi[3] == 1 && hi[4] == CEL_RULE_ADD;
+    if (!is_chunk || at >= 0) return total;
+    at = j;
+  }
+  box->each = 0;
+  if (at < 0) return total;
+  code[box->start[at][0]] = CEL_RULE_MIN;
+  code[box->start[at][1]] = CEL_RULE_MAX;
+  int end = box->start[at][1] + box->length[at][1], less = 3;
+  memmove(code + end - less, code + end, (size_t)(total - end) * sizeof *code);
+  box->length[at][1] -= less;
+  for (int j = at + 1; j < dims; ++j)
+    for (int upper = 0; upper < 2; ++upper) box->start[j][upper] -= less;
+  return total - less;
 }
 
 /* Rewrites *desc so that equal programs have equal descriptions, however they
@@ -116,7 +162,7 @@ static cel_rule_desc canonical(const cel_rule_desc *desc) {
   cel_rule_box *box = (cel_rule_box *)(code + room);
   for (int b = 0; b < desc->boxes; ++b) {
     const cel_rule_box *from = &desc->box[b];
-    box[b] = (cel_rule_box){.clamp = from->clamp};
+    box[b] = (cel_rule_box){.clamp = from->clamp, .each = from->each};
     for (int j = 0; j < desc->buffer_dims; ++j)
       for (int upper = 0; upper < 2; ++upper) {
         box[b].start[j][upper] = total;
@@ -124,6 +170,7 @@ static cel_rule_desc canonical(const cel_rule_desc *desc) {
             cel__program_fold(desc->code + from->start[j][upper],
                               from->length[j][upper], NULL, code + total);
       }
+    total = settle_family(&box[b], desc->buffer_dims, code, total);
   }
   return (cel_rule_desc){.task_dims = desc->task_dims,
                          .buffer_dims = desc->buffer_dims,
@@ -141,7 +188,8 @@ static uint64_t desc_hash(const cel_rule_desc *desc) {
   uint64_t hash = cel_hash(counts, sizeof counts, 0);
   for (int b = 0; b < desc->boxes; ++b)
     hash = cel_hash(desc->box[b].length, sizeof desc->box[b].length,
-                    hash ^ (uint64_t)desc->box[b].clamp);
+                    hash ^ (uint64_t)desc->box[b].clamp ^
+                        (uint64_t)desc->box[b].each << 1);
   return cel_hash(desc->code, (size_t)desc->code_length * sizeof *desc->code,
                   hash);
 }
@@ -153,6 +201,7 @@ static bool desc_equal(const cel_rule_desc *a, const cel_rule_desc *b) {
     return false;
   for (int i = 0; i < a->boxes; ++i)
     if (a->box[i].clamp != b->box[i].clamp ||
+        a->box[i].each != b->box[i].each ||
         memcmp(a->box[i].length, b->box[i].length, sizeof a->box[i].length) !=
             0)
       return false;
@@ -200,7 +249,10 @@ static int follows(const cel_rule_desc *desc, int j) {
 
 static void look_whether_plain(cel_rule *rule) {
   unsigned used = 0;
-  rule->plain = rule->listing == NULL && rule->desc.boxes == 1;
+  for (int b = 0; b < rule->desc.boxes; ++b)
+    rule->families |= rule->desc.box[b].each != 0;
+  rule->plain =
+      rule->listing == NULL && rule->desc.boxes == 1 && !rule->families;
   for (int j = 0; j < rule->desc.buffer_dims && rule->plain; ++j) {
     int d = follows(&rule->desc, j);
     rule->plain = d == -1 || (d >= 0 && (used >> d & 1) == 0);

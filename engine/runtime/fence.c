@@ -216,7 +216,8 @@ cel_status cel_engine_fence_each(cel_engine *engine, const cel_buffer *buffer,
   int64_t me = engine->config.transport->rank;
   cel_box chunk = {{me, 0, 0}, {me + 1, 1, 1}}, box;
   cel_rule_use use = use_of(engine, buffer, rule, params);
-  cel_assert(rule->desc.boxes == 1 && rule->desc.task_dims == 1);
+  cel_assert(rule->desc.boxes == 1 && !rule->families &&
+             rule->desc.task_dims == 1);
   if (cel_rule_eval_box(&use, 0, &chunk, &box) != CEL_E_OK) {
     cel_error why = *cel_error_last();
     return cel_fail(why.code, "what rank %lld captures of buffer '%s': %s",

@@ -87,14 +87,16 @@ static shown show(const cel_group *group, const cel_access *access,
   return s;
 }
 
-static cel_status fail_left(const cel_group *group, const cel_access *access) {
+static cel_status fail_left(const cel_group *group, const cel_access *access,
+                            bool left) {
   const cel_error *inner = cel_error_last();
   cel_fail(inner->code,
-           "task '%s': the mapper of its %s access to buffer '%s' does not "
-           "stay within the buffer: %s; clamp it to the buffer or shrink the "
-           "task's range",
+           "task '%s': the mapper of its %s access to buffer '%s' %s: %s%s",
            cel__name_of(group->name), cel_mode_name(access->mode),
-           cel__name_of(access->buffer->name), inner->text);
+           cel__name_of(access->buffer->name),
+           left ? "does not stay within the buffer" : "cannot be evaluated",
+           inner->text,
+           left ? "; clamp it to the buffer or shrink the task's range" : "");
   return cel_fail_at(group->location.file, group->location.line);
 }
 
@@ -196,10 +198,19 @@ static cel_box corner_chunk(const cel_box *range, const cel_split_kind *splits,
   return chunk;
 }
 
+/* The same as cel_rule_eval; *left: as the mapper leaves the buffer. */
+static cel_status evaluate(const cel_access *access, const cel_box *chunk,
+                           cel_region *image, bool *left) {
+  cel_rule_fault fault = cel__rule_eval(&access->use, chunk, image);
+  *left = fault == CEL_RULE_LEAVES;
+  return fault == CEL_RULE_FINE ? CEL_E_OK
+                                : cel_rule_eval(&access->use, chunk, image);
+}
+
 /* Whether the mapper stays within the buffer at the extremes, which is where a
  * monotone one would leave it. */
 static cel_status check_within(const cel_group *group, const cel_access *access,
-                               cel_region *image) {
+                               cel_region *image, bool *left) {
   cel_split_kind splits = cel__splits_of(group);
   const cel_rule_desc *desc = &access->use.rule->desc;
   bool may_leave = false;
@@ -211,11 +222,11 @@ static cel_status check_within(const cel_group *group, const cel_access *access,
       fresh &= splits.cut[d] || (corner >> d & 1) == 0;
     if (!fresh) continue;
     cel_box chunk = corner_chunk(&group->range, &splits, corner);
-    CEL_TRY(cel_rule_eval(&access->use, &chunk, image));
+    CEL_TRY(evaluate(access, &chunk, image, left));
   }
   /* The whole range is no chunk there, unless there is one rank. */
   if (group->placement == CEL_PLACE_EACH) return CEL_E_OK;
-  return cel_rule_eval(&access->use, &group->range, image);
+  return evaluate(access, &group->range, image, left);
 }
 
 /* Chunks of one split: some of a listing's, or, where there is none, those of
@@ -365,8 +376,9 @@ static cel_status judge(const cel_group *group, const cel_access *access,
                         cel_region *image, bool *exact, bool *disjoint) {
   if (access->use.rule->listing != NULL)
     return judge_listed(group, access, image, exact, disjoint);
-  if (check_within(group, access, image) != CEL_E_OK)
-    return fail_left(group, access);
+  bool left;
+  if (check_within(group, access, image, &left) != CEL_E_OK)
+    return fail_left(group, access, left);
   CEL_TRY(check_splits(group, access, exact, disjoint));
   if (group->placement == CEL_PLACE_EACH) {
     *exact =

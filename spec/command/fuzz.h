@@ -20,7 +20,8 @@ enum {
   FUZZ_BOXES = 3,
   FUZZ_WEIGHTS = 2,
   FUZZ_POINTS = 512,
-  FUZZ_SMALL = 10000 /* bytes: any box is small */
+  FUZZ_IMAGE = FUZZ_BOXES * FUZZ_POINTS, /* boxes of a chunk, by families */
+  FUZZ_SMALL = 10000                     /* bytes: any box is small */
 };
 
 /* floor(a * chunk.{min|max}[dim] / divisor) + c; a == 0: c. */
@@ -33,6 +34,7 @@ typedef struct fuzz_access {
   cel_mode mode;
   int boxes;
   bool params; /* constants are parameters of the rule */
+  int each;    /* 0; d + 1: a box for each index of the chunk in dimension d */
   fuzz_bound bound[FUZZ_BOXES][3][2];
 } fuzz_access;
 
@@ -72,7 +74,7 @@ void fuzz_print(const fuzz_program *program);
 
 /* Boxes of one chunk, clipped to the buffer; returns how many. */
 int fuzz_image(const fuzz_program *program, const fuzz_access *access,
-               const cel_box *chunk, cel_box out[FUZZ_BOXES]);
+               const cel_box *chunk, cel_box out[FUZZ_IMAGE]);
 
 /* The program as the engine sees it. */
 typedef struct fuzz_records {

@@ -46,6 +46,7 @@ static void print_task(const fuzz_program *p, const fuzz_task *t) {
         printf(")");
       }
     }
+    if (a->each != 0) printf(" for each index of dimension %d", a->each - 1);
     printf("%s\n", a->params ? " (parameters)" : "");
   }
 }

@@ -162,6 +162,13 @@ static void divide(generator *g, fuzz_bound box[3][2], int dims) {
     if (box[j][side].a != 0) box[j][side].divisor = divisor;
 }
 
+/* By numbers of its own, so that programs without one stay what they are. */
+static void random_family(generator *g, const fuzz_task *t, fuzz_access *a) {
+  cel_random own = {g->random.state ^ 0x65616368};
+  if (cel_random_chance(&own, 15))
+    a->each = (int)cel_random_int(&own, 1, t->dims);
+}
+
 static void random_rule(generator *g, const fuzz_task *t, fuzz_access *a) {
   const int64_t *ext = g->program->buffer[a->buffer].ext;
   int buffer_dims = g->program->buffer[a->buffer].dims;
@@ -170,6 +177,7 @@ static void random_rule(generator *g, const fuzz_task *t, fuzz_access *a) {
   a->params = chance(g, 30);
   int64_t style = in(g, 0, 99);
   bool general = chance(g, 6);
+  random_family(g, t, a);
   for (int b = 0; b < a->boxes; ++b) {
     fuzz_bound(*box)[2] = a->bound[b];
     if (style < 30 && t->dims == buffer_dims) {
@@ -402,8 +410,8 @@ static int64_t value(const fuzz_bound *b, const cel_box *chunk) {
   return q + b->c;
 }
 
-int fuzz_image(const fuzz_program *p, const fuzz_access *a,
-               const cel_box *chunk, cel_box out[FUZZ_BOXES]) {
+static int image_of(const fuzz_program *p, const fuzz_access *a,
+                    const cel_box *chunk, cel_box out[FUZZ_BOXES]) {
   int n = 0, dims = p->buffer[a->buffer].dims;
   for (int b = 0; b < a->boxes; ++b) {
     cel_box box = cel_box_sized(1, 1, 1);
@@ -419,6 +427,19 @@ int fuzz_image(const fuzz_program *p, const fuzz_access *a,
   return n;
 }
 
+int fuzz_image(const fuzz_program *p, const fuzz_access *a,
+               const cel_box *chunk, cel_box out[FUZZ_IMAGE]) {
+  if (a->each == 0) return image_of(p, a, chunk, out);
+  int n = 0, d = a->each - 1;
+  for (int64_t i = chunk->min[d]; i < chunk->max[d]; ++i) {
+    cel_box one = *chunk;
+    one.min[d] = i;
+    one.max[d] = i + 1;
+    n += image_of(p, a, &one, out + n);
+  }
+  return n;
+}
+
 /* ---- records ---------------------------------------------------------------
  */
 
@@ -429,15 +450,19 @@ typedef struct code {
 
 static void word(code *c, int64_t op, int64_t operand) {
   c->at[c->n++] = op;
-  if (op == CEL_RULE_CONST || op == CEL_RULE_PARAM || op == CEL_RULE_MIN ||
-      op == CEL_RULE_MAX)
-    c->at[c->n++] = operand;
+  if (op < CEL_RULE_ADD) c->at[c->n++] = operand;
 }
 
-static void bound_code(code *c, const fuzz_bound *b, int *params,
+static void bound_code(code *c, const fuzz_bound *b, int each, int *params,
                        int64_t *param) {
   if (b->a != 0) {
-    word(c, b->of_max ? CEL_RULE_MAX : CEL_RULE_MIN, b->dim);
+    if (b->dim == each - 1) {
+      word(c, CEL_RULE_ITEM, b->dim);
+      word(c, CEL_RULE_CONST, b->of_max);
+      word(c, CEL_RULE_ADD, 0);
+    } else {
+      word(c, b->of_max ? CEL_RULE_MAX : CEL_RULE_MIN, b->dim);
+    }
     word(c, CEL_RULE_CONST, b->a);
     word(c, CEL_RULE_MUL, 0);
     if (b->divisor > 1) {
@@ -465,11 +490,12 @@ static const cel_rule *make_rule(cel_rules *rules, const fuzz_program *p,
   desc.box = box;
   for (int b = 0; b < a->boxes; ++b) {
     box[b].clamp = true;
+    box[b].each = a->each;
     for (int j = 0; j < dims; ++j)
       for (int side = 0; side < 2; ++side) {
         box[b].start[j][side] = c.n;
-        bound_code(&c, &a->bound[b][j][side], a->params ? &desc.params : NULL,
-                   param);
+        bound_code(&c, &a->bound[b][j][side], a->each,
+                   a->params ? &desc.params : NULL, param);
         box[b].length[j][side] = c.n - box[b].start[j][side];
       }
   }

@@ -98,7 +98,7 @@ static void on_emit(void *context, const cel_command *command) {
 void fuzz_each_access_point(run *r, bool produces, int rank, visit *fn,
                             void *context) {
   const fuzz_task *t = &r->program.task[r->task];
-  cel_box chunk, box[FUZZ_BOXES];
+  cel_box chunk, box[FUZZ_IMAGE];
   if (!fuzz_chunk_of(r, rank, &chunk)) return;
   for (int a = 0; a < t->accesses; ++a) {
     const fuzz_access *access = &t->access[a];

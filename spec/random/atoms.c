@@ -48,7 +48,7 @@ cel_box atom_at(const step *s, int i) {
 
 cel_box fence_box(const program *p, const step *s, int k) {
   if (s->accesses == 0) return s->box;
-  cel_box chunk = {{k, 0, 0}, {k + 1, 1, 1}}, out[MOST_BOXES];
+  cel_box chunk = {{k, 0, 0}, {k + 1, 1, 1}}, out[MOST_IMAGE];
   int n = rule_image(s->access[0].rule, &s->range, &p->buffer[s->buffer].extent,
                      &chunk, out, NULL);
   return n > 0 ? out[0] : (cel_box){0};
@@ -164,7 +164,7 @@ static void produce(void *context, const int64_t *p) {
 static void pass(const program *p, const cel_box *atom, const place *places,
                  bool producing, running *at) {
   const step *s = at->step;
-  cel_box box[MOST_BOXES];
+  cel_box box[MOST_IMAGE];
   for (at->number = 0; at->number < s->accesses; ++at->number) {
     at->access = &s->access[at->number];
     bool does = producing ? cel_mode_produces(at->access->mode)
@@ -234,7 +234,7 @@ static void look(void *context, const int64_t *p) {
 static bool image(const program *p, const step *s, const access *a,
                   const cel_box *chunk, painting *at,
                   void (*visit)(void *, const int64_t *)) {
-  cel_box box[MOST_BOXES];
+  cel_box box[MOST_IMAGE];
   bool left = false;
   int n = rule_image(a->rule, &s->range, &p->buffer[a->buffer].extent, chunk,
                      box, &left);

@@ -65,6 +65,8 @@
   _(ITEMS_INSIDE, "item-wise ones with a rim around them")                     \
   _(ITEMS_TWO, "item-wise ones that write two buffers")                        \
   _(ITEMS_REDUCE, "item-wise ones that reduce")                                \
+  _(FAMILIES, "mappers of a box for each index")                               \
+  _(FAMILIES_WRITE, "such that write")                                         \
   _(ITEMS_OPAQUE, "item-wise ones with an opaque mapper")                      \
   _(CHAINED, "steps right after the one before in a chain")                    \
   _(CHAINED_FENCE, "such after a fence")                                       \
@@ -172,6 +174,9 @@ static void note_mappers(const program *p, const step *s) {
     const access *a = &s->access[k];
     note(HAS_GAPS, has_gaps(p, s, a));
     note(HAS_MANY_BOXES, a->rule != NULL && a->rule->desc.boxes > 16);
+    bool families = a->rule != NULL && rule_has_families(a->rule);
+    note(HAS_FAMILIES, families);
+    note(HAS_FAMILIES_WRITE, families && cel_mode_produces(a->mode));
   }
 }
 

@@ -89,7 +89,7 @@ static bool written_before(const fold *f, int at, int buffer) {
 /* To what step `at` needs of those before it, within the range. */
 static void grow(const fold *f, int at, cel_box *box) {
   const step *s = f->step[at];
-  cel_box need = *box, image[MOST_BOXES];
+  cel_box need = *box, image[MOST_IMAGE];
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     if (!cel_mode_consumes(a->mode) || !written_before(f, at, a->buffer))

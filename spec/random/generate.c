@@ -200,7 +200,9 @@ static bool generate_parts(cel_random *r, const program *p, step *s) {
     rule *made = rule_generate(r, s, &p->buffer[s->buffer], false);
     s->access[s->accesses++] =
         (access){.buffer = s->buffer, .mode = CEL_MODE_READ, .rule = made};
-    if (made->desc.boxes == 1 && !made->opaque && step_valid(p, s)) return true;
+    if (made->desc.boxes == 1 && !made->opaque && !rule_has_families(made) &&
+        step_valid(p, s))
+      return true;
     drop_last(s);
   }
   return false;

@@ -102,7 +102,7 @@ static void note_masks(const program *p, step *s, const memory *m) {
 /* Discarded contents are gone; what is written is known. `write` leaves some
  * elements alone, which stay as known as they were: see atoms.c. */
 static void note_written(const program *p, const step *s, memory *m) {
-  cel_box box[MOST_BOXES];
+  cel_box box[MOST_IMAGE];
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     if (a->mode != CEL_MODE_DISCARD_WRITE) continue;
@@ -167,7 +167,7 @@ static void count(void *context, const int64_t *point) {
 static void each_held(holding *h, const step *s, const cel_box *chunk,
                       bool (*does)(cel_mode),
                       void (*visit)(void *, const int64_t *)) {
-  cel_box box[MOST_BOXES];
+  cel_box box[MOST_IMAGE];
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     if (!does(a->mode)) continue;

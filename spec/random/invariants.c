@@ -351,7 +351,7 @@ static void each_touched(holdings *h, const step *s, const cel_box *chunk,
   }
   for (int i = 0; i < s->accesses; ++i) {
     const access *a = &s->access[i];
-    cel_box box[MOST_BOXES];
+    cel_box box[MOST_IMAGE];
     if (!does(a->mode) || reduces(a)) continue;
     h->buffer = a->buffer;
     const cel_box *extent = &h->program->buffer[a->buffer].extent;

@@ -31,6 +31,8 @@ enum {
   MOST_OBJECTS = 4,
   MOST_EFFECTS = 3,
   MOST_BOXES = 64,
+  MOST_FAMILIES = 3,
+  MOST_IMAGE = 256, /* boxes of a chunk, by so many families along a range */
   MOST_CODE = 3072, /* as much as so many boxes may take */
   MOST_PARAMS = 12,
   MOST_TABLE = 65, /* more than a range has items */
@@ -311,7 +313,9 @@ cel_scope scope_on(const program *p, int rank, int o);
 /* The boxes for one chunk, clipped, empty ones dropped; how many. `left`
  * (may be null) becomes true when one that is not clamped leaves the buffer. */
 int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
-               const cel_box *chunk, cel_box out[MOST_BOXES], bool *left);
+               const cel_box *chunk, cel_box out[MOST_IMAGE], bool *left);
+/* Whether it has a box for each index of a chunk. */
+bool rule_has_families(const rule *r);
 /* An opaque rule for a group without accesses: what it gives for the chunks
  * that there will be. The caller owns the reference. */
 const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,

@@ -151,7 +151,7 @@ static void note_fold(record *r, node *n, const cel_task *task,
   const cel_fold *fold = task->folded;
   ++r->tally.folds[fold->steps];
   n->last = fold->step[fold->steps - 1].task->id;
-  room_for_pieces(n, MOST_BOXES * task->accesses);
+  room_for_pieces(n, MOST_IMAGE * task->accesses);
   for (uint32_t i = 0; i < task->accesses; ++i)
     note_reads(n, &task->access[i], chunk);
 }

@@ -30,6 +30,7 @@ static int64_t value_of(const rule *r, int64_t op, int64_t i,
   switch (op) {
   case CEL_RULE_CONST: return i;
   case CEL_RULE_PARAM: return r->param[i];
+  case CEL_RULE_ITEM: /* of a chunk of that one */
   case CEL_RULE_MIN: return chunk->min[i];
   case CEL_RULE_MAX: return chunk->max[i];
   case CEL_RULE_GLOBAL_MIN: return range->min[i];
@@ -52,7 +53,7 @@ static int64_t bound(const rule *r, int b, int j, int side,
   int n = 0;
   while (at < end) {
     int64_t op = *at++;
-    if (op <= CEL_RULE_BUFFER || op == LOOKUP) {
+    if (op < CEL_RULE_ADD || op == LOOKUP) {
       stack[n++] = value_of(r, op, *at++, range, extent, chunk);
     } else {
       --n;
@@ -62,21 +63,41 @@ static int64_t bound(const rule *r, int b, int j, int side,
   return stack[0];
 }
 
+static int box_image(const rule *r, int b, const cel_box *range,
+                     const cel_box *extent, const cel_box *chunk, cel_box *out,
+                     bool *left) {
+  cel_box box = cel_box_sized(1, 1, 1);
+  for (int j = 0; j < r->desc.buffer_dims; ++j) {
+    box.min[j] = bound(r, b, j, 0, range, extent, chunk);
+    box.max[j] = bound(r, b, j, 1, range, extent, chunk);
+  }
+  if (cel_box_is_empty(&box)) return 0;
+  if (left != NULL && !r->box[b].clamp && !cel_box_covers(extent, &box))
+    *left = true;
+  return cel_box_intersect(&box, extent, out);
+}
+
 int rule_image(const rule *r, const cel_box *range, const cel_box *extent,
-               const cel_box *chunk, cel_box out[MOST_BOXES], bool *left) {
+               const cel_box *chunk, cel_box out[MOST_IMAGE], bool *left) {
   int n = 0;
   for (int b = 0; b < r->desc.boxes; ++b) {
-    cel_box box = cel_box_sized(1, 1, 1);
-    for (int j = 0; j < r->desc.buffer_dims; ++j) {
-      box.min[j] = bound(r, b, j, 0, range, extent, chunk);
-      box.max[j] = bound(r, b, j, 1, range, extent, chunk);
+    int d = r->box[b].each - 1;
+    if (d < 0) n += box_image(r, b, range, extent, chunk, out + n, left);
+    for (int64_t i = d < 0 ? 0 : chunk->min[d]; d >= 0 && i < chunk->max[d];
+         ++i) {
+      cel_box one = *chunk;
+      one.min[d] = i;
+      one.max[d] = i + 1;
+      n += box_image(r, b, range, extent, &one, out + n, left);
     }
-    if (cel_box_is_empty(&box)) continue;
-    if (left != NULL && !r->box[b].clamp && !cel_box_covers(extent, &box))
-      *left = true;
-    if (cel_box_intersect(&box, extent, &box)) out[n++] = box;
   }
   return n;
+}
+
+bool rule_has_families(const rule *r) {
+  for (int b = 0; b < r->desc.boxes; ++b)
+    if (r->box[b].each != 0) return true;
+  return false;
 }
 
 const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
@@ -86,7 +107,7 @@ const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
   CEL_VEC(cel_box) boxes = {0};
   CEL_VEC(int32_t) start = {0};
   for (uint32_t i = 0; i < chunks.chunk.n; ++i) {
-    cel_box out[MOST_BOXES];
+    cel_box out[MOST_IMAGE];
     int n =
         rule_image(r, &group->range, extent, &chunks.chunk.at[i], out, NULL);
     cel_vec_push(&start, (int32_t)boxes.n);
@@ -518,6 +539,86 @@ static void scattered(builder *b) {
   }
 }
 
+/* ---- a box for each index ------------------------------------------------ */
+
+/* What a bound is for the index of a family along d: that of a chunk of one. */
+static int of_index(const int64_t *code, int length, int d, int64_t *out) {
+  int n = 0;
+  for (int i = 0; i < length; ++i) {
+    bool of_chunk = code[i] == CEL_RULE_MIN || code[i] == CEL_RULE_MAX;
+    bool ends = code[i] == CEL_RULE_MAX;
+    out[n] = code[i];
+    if (code[i] >= CEL_RULE_ADD && code[i] != LOOKUP) {
+      ++n;
+      continue;
+    }
+    if (of_chunk && code[i + 1] == d) out[n] = CEL_RULE_ITEM;
+    ends = ends && out[n] == CEL_RULE_ITEM;
+    ++n;
+    out[n++] = code[++i];
+    if (!ends) continue;
+    const int64_t next[] = {CEL_RULE_CONST, 1, CEL_RULE_ADD};
+    for (int k = 0; k < 3; ++k) out[n++] = next[k];
+  }
+  return n;
+}
+
+/* The same rule with families in the place of boxes: along the dimension that
+ * is cut, mostly. */
+static void into_families(builder *b) {
+  rule *r = b->rule;
+  static int64_t code[MOST_CODE];
+  int n = 0, cut = cut_dim(b->step);
+  if (r->opaque || r->desc.boxes > MOST_FAMILIES) return;
+  for (int box = 0; box < r->desc.boxes; ++box) {
+    int d = cut >= 0 && cel_random_chance(b->random, 70)
+                ? cut
+                : (int)cel_random_int(b->random, 0, b->step->dims - 1);
+    bool each = cel_random_chance(b->random, 80);
+    r->box[box].each = each ? d + 1 : 0;
+    for (int j = 0; j < r->desc.buffer_dims; ++j)
+      for (int side = 0; side < 2; ++side) {
+        int length =
+            of_index(r->code + r->box[box].start[j][side],
+                     r->box[box].length[j][side], each ? d : -1, code + n);
+        r->box[box].start[j][side] = n;
+        r->box[box].length[j][side] = length;
+        n += length;
+      }
+  }
+  memcpy(r->code, code, (size_t)n * sizeof *code);
+  r->desc.code_length = n;
+}
+
+/* Blocks on a diagonal, or along a dimension, perhaps with gaps. */
+static void blocks(builder *b, bool write) {
+  int d = cut_dim(b->step);
+  if (d < 0) d = 0;
+  b->rule->box[0].clamp = cel_random_chance(b->random, 50);
+  for (int j = 0; j < b->buffer->dims; ++j) {
+    if (cel_random_chance(b->random, 70))
+      affine_dim(b, 0, j, d, write);
+    else
+      full_dim(b, 0, j);
+  }
+}
+
+/* By numbers of its own, as it came later. */
+static rule *rule_of_families(const cel_random *r, const step *s,
+                              const buffer *b, bool write) {
+  cel_random own = {r->state ^ 0x65616368};
+  if (s->dims == 0 || b->dims == 0 || !cel_random_chance(&own, 12)) return NULL;
+  builder made = builder_for(&own, s, b);
+  if (cel_random_chance(&own, 50))
+    blocks(&made, write);
+  else if (cel_random_chance(&own, 30))
+    transposed(&made, 0);
+  else
+    mixed(&made, write);
+  into_families(&made);
+  return made.rule;
+}
+
 /* By numbers of its own, so that programs without one stay what they are. */
 static rule *rule_of_more(const cel_random *r, const step *s, const buffer *b) {
   cel_random own = {r->state ^ 0x68756c6c};
@@ -531,7 +632,8 @@ static rule *rule_of_more(const cel_random *r, const step *s, const buffer *b) {
 }
 
 rule *rule_generate(cel_random *r, const step *s, const buffer *b, bool write) {
-  rule *more = write ? NULL : rule_of_more(r, s, b);
+  rule *more = rule_of_families(r, s, b, write);
+  if (more == NULL && !write) more = rule_of_more(r, s, b);
   if (more != NULL) {
     cel_random_next(r); /* the next try finds another */
     return more;
@@ -592,7 +694,7 @@ rule *rule_generate_bad(cel_random *r, const step *s, const buffer *b,
     constant(&made, 0, b->dims - 1, cel_random_chance(r, 50),
              cel_random_chance(r, 50) ? -1 - cel_random_int(r, 0, 5)
                                       : b->extent.max[b->dims - 1] + 1);
-    cel_box out[MOST_BOXES];
+    cel_box out[MOST_IMAGE];
     bool left = false;
     rule_image(made.rule, &s->range, &b->extent, &s->range, out, &left);
     if (left) return made.rule;

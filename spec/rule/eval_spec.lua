@@ -23,12 +23,14 @@ end
 local function random_rule(pick, task_dims, buffer_dims)
   local boxes = {}
   for b = 1, pick(0, 3) do
-    boxes[b] = {}
+    local each = task_dims > 0 and pick(1, 3) == 1 and pick(0, task_dims - 1) or nil
+    boxes[b] = { each = each }
     for j = 1, buffer_dims do
-      boxes[b][j] = {
-        rules.expression(pick, task_dims, buffer_dims, 2, pick(0, 3)),
-        rules.expression(pick, task_dims, buffer_dims, 2, pick(0, 3)),
-      }
+      local low = rules.of_index(rules.expression(pick, task_dims, buffer_dims, 2, pick(0, 3)),
+        each)
+      local high = each and pick(0, 1) == 1 and { "+", low, pick(1, 4) }
+        or rules.of_index(rules.expression(pick, task_dims, buffer_dims, 2, pick(0, 3)), each)
+      boxes[b][j] = { low, high }
     end
   end
   local clamp = pick(0, 1) == 0

@@ -194,11 +194,14 @@ end
 local function random_rule(pick, task_dims, buffer_dims)
   local boxes = {}
   for b = 1, pick(1, 2) do
-    boxes[b] = {}
+    local each = pick(1, 3) == 1 and pick(0, task_dims - 1) or nil
+    boxes[b] = { each = each }
     for j = 1, buffer_dims do
       boxes[b][j] = { likely_bound(pick, false, task_dims), likely_bound(pick, true, task_dims) }
       local d = pick(0, task_dims - 1)
       if pick(1, 3) == 1 then boxes[b][j] = { { "min", d }, { "max", d } } end
+      for k = 1, each and 2 or 0 do boxes[b][j][k] = rules.of_index(boxes[b][j][k], each) end
+      if each and pick(1, 3) > 1 then boxes[b][j][2] = { "+", boxes[b][j][1], pick(1, 3) } end
     end
   end
   return rules.rule(store, task_dims, buffer_dims, boxes, { clamp = pick(1, 4) > 1 })

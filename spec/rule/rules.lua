@@ -2,7 +2,7 @@
 -- programs, and evaluated directly as the shadow model.
 --
 -- An expression is a number or {op, a, b}: {"min", d}, {"max", d},
--- {"gmin", d}, {"gmax", d}, {"buffer", d}, {"param", i} or
+-- {"gmin", d}, {"gmax", d}, {"buffer", d}, {"param", i}, {"item", d} or
 -- {"+" | "-" | "*" | "//" | "low" | "high", a, b}.
 local ffi = require("ffi")
 local c = require("spec.support.cdef")("rule/rule.h")
@@ -11,13 +11,13 @@ local M = { c = c }
 
 local LIMIT = 2 ^ 53
 local codes = {}
-for name in ([[CONST PARAM MIN MAX GLOBAL_MIN GLOBAL_MAX BUFFER ADD SUB MUL
+for name in ([[CONST PARAM MIN MAX GLOBAL_MIN GLOBAL_MAX BUFFER ITEM ADD SUB MUL
 FLOORDIV LOW HIGH]]):gmatch("%S+") do
   codes[name] = tonumber(ffi.cast("cel_rule_op", "CEL_RULE_" .. name))
 end
 local words = {
   param = codes.PARAM, min = codes.MIN, max = codes.MAX,
-  gmin = codes.GLOBAL_MIN, gmax = codes.GLOBAL_MAX, buffer = codes.BUFFER,
+  gmin = codes.GLOBAL_MIN, gmax = codes.GLOBAL_MAX, buffer = codes.BUFFER, item = codes.ITEM,
   ["+"] = codes.ADD, ["-"] = codes.SUB, ["*"] = codes.MUL,
   ["//"] = codes.FLOORDIV, low = codes.LOW, high = codes.HIGH,
 }
@@ -51,7 +51,8 @@ function M.value(e, env)
   return r and math.abs(r) <= LIMIT and r or nil
 end
 
--- boxes: {{lo, hi} per buffer dimension} per box. What desc points to comes after it.
+-- boxes: {{lo, hi} per buffer dimension, each = d: a family along d} per box. What desc
+-- points to comes after it.
 function M.desc(task_dims, buffer_dims, boxes, options)
   options = options or {}
   local desc, code = ffi.new("cel_rule_desc"), {}
@@ -60,6 +61,7 @@ function M.desc(task_dims, buffer_dims, boxes, options)
   desc.params = options.params or 0
   for b, box in ipairs(boxes) do
     programs[b - 1].clamp = options.clamp or false
+    programs[b - 1].each = box.each and box.each + 1 or 0
     for j, pair in ipairs(box) do
       for u = 0, 1 do
         programs[b - 1].start[j - 1][u] = #code
@@ -134,11 +136,24 @@ function M.empty(b)
   return b.min[0] >= b.max[0] or b.min[1] >= b.max[1] or b.min[2] >= b.max[2]
 end
 
+-- Each box of a chunk, with what {"item", d} is for it.
+function M.each(boxes, env)
+  return coroutine.wrap(function()
+    for _, box in ipairs(boxes) do
+      local d = box.each
+      for i = d and env.min[d] or 0, d and env.max[d] - 1 or 0 do
+        coroutine.yield(true, box, d and { [d] = i })
+      end
+    end
+  end)
+end
+
 -- The set of points of boxes clipped to the extent, keyed "i,j,k"; nil when a
 -- bound overflows, or a box leaves the extent though it is not clamped.
 function M.points(boxes, dims, env, extent, clamp)
   local set = {}
-  for _, box in ipairs(boxes) do
+  for _, box, item in M.each(boxes, env) do
+    env.item = item
     local r = M.raw(box, dims, env)
     if not r then return nil end
     if not M.empty(r) then
@@ -179,6 +194,14 @@ function M.random(seed)
     state = (state * 16807) % 2147483647
     return lo + state % (hi - lo + 1)
   end
+end
+
+-- The same expression for a family along `each`: of the index there instead of bounds.
+function M.of_index(e, each)
+  if not each or type(e) == "number" then return e end
+  if (e[1] == "min" or e[1] == "max") and e[2] == each then return { "item", each } end
+  if #e == 2 then return e end
+  return { e[1], M.of_index(e[2], each), M.of_index(e[3], each) }
 end
 
 -- A random expression; shapes that mappers have come up more often.

@@ -55,6 +55,7 @@ static int rule_intern(lua_State *L) {
   for (int32_t b = 0; b < desc.boxes; ++b) {
     lua_rawgeti(L, 5, b + 1);
     box[b].clamp = lua_toboolean(L, -1);
+    box[b].each = 0;
     lua_pop(L, 1);
     for (int32_t j = 0; j < desc.buffer_dims; ++j) {
       for (int side = 0; side < 2; ++side) {

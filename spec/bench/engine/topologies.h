@@ -191,6 +191,7 @@ static const cel_rule *rule_of(run *r, int task_dims, int buffer_dims,
   desc.box = box;
   for (int b = 0; b < boxes; ++b) {
     box[b].clamp = true;
+    box[b].each = 0;
     for (int j = 0; j < buffer_dims; ++j)
       for (int side = 0; side < 2; ++side) {
         box[b].start[j][side] = (int32_t)(at - code);
