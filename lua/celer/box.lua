@@ -153,6 +153,9 @@ function M.is_box(value)
   return class == Box or class == Chunk
 end
 
+--- Whether it is the chunk of a mapper or task.
+function M.is_chunk(value) return type(value) == "table" and getmetatable(value) == Chunk end
+
 --- What is_box knows boxes by, for the core.
 ---@return table box, table chunk  metatables
 function M.classes() return Box, Chunk end

@@ -24,6 +24,7 @@ local names = {
   mirrored = { "mapper.builtin", "mirrored" },
   constant = { "mapper.builtin", "constant" },
   transposed = { "mapper.builtin", "transposed" },
+  boxes = { "mapper.boxes", "boxes" },
   even_split = { "mapper.builtin", "even_split" },
   rule = { "mapper.rules", "describe", true },
   buffer = { "data.buffer", "new", true },

@@ -18,6 +18,7 @@ local M = {}
 local ops = facts.rule
 local CONST, PARAM, MIN, MAX = ops.CONST, ops.PARAM, ops.MIN, ops.MAX
 local GLOBAL_MIN, GLOBAL_MAX, BUFFER = ops.GLOBAL_MIN, ops.GLOBAL_MAX, ops.BUFFER
+local ITEM = ops.ITEM
 local ADD, SUB, MUL, FLOORDIV, LOW, HIGH = ops.ADD, ops.SUB, ops.MUL, ops.FLOORDIV, ops.LOW,
   ops.HIGH
 local FRACTION = ops.N -- ours: a / b, not yet rounded
@@ -25,7 +26,7 @@ local LIMIT = facts.limit.rule_number
 local MOST_WORDS, MOST_DEPTH = facts.limit.rule_words, facts.limit.rule_depth
 
 M.variables = { param = PARAM, min = MIN, max = MAX, global_min = GLOBAL_MIN,
-  global_max = GLOBAL_MAX, buffer = BUFFER }
+  global_max = GLOBAL_MAX, buffer = BUFFER, item = ITEM }
 
 local symbol_t = ffi.typeof("struct { int32_t at, trace; }")
 local floor, ceil, abs, min, max = math.floor, math.ceil, math.abs, math.min, math.max
@@ -285,6 +286,15 @@ local function emit(x, code, depth)
   emit(left[x.at], code, depth)
   emit(right[x.at], code, depth + 1)
   code[#code + 1] = o
+end
+
+--- Whether x, a whole number or symbol, depends on a variable: of a name in M.variables, in
+--- dimension d.
+function M.depends(x, what, d)
+  if type(x) == "number" then return false end
+  local o = op[x.at]
+  if o < ADD then return o == M.variables[what] and left[x.at] == d end
+  return M.depends(left[x.at], what, d) or M.depends(right[x.at], what, d)
 end
 
 --- Appends the program of x, a whole number or symbol, to `code`.

@@ -27,9 +27,10 @@ const cel_rule **cel__new_rule(lua_State *L) {
   return cel__new_handle(L, sizeof(cel_rule *), rule_type, rule_collect);
 }
 
-/* rule(task_dims, buffer_dims, boxes, params, clamp, spans, code) -> rule
- * clamp: a boolean per box; spans: start and length of each program, in order
- * of box, dimension, lower then upper; code: the words. Arrays of numbers. */
+/* rule(task_dims, buffer_dims, boxes, params, clamp, each, spans, code) -> rule
+ * clamp: a boolean per box; each: as of cel_rule_box; spans: start and length
+ * of each program, in order of box, dimension, lower then upper; code: the
+ * words. Arrays of numbers. */
 static int rule_intern(lua_State *L) {
   cel_rule_desc desc = {
       .task_dims = (int32_t)luaL_checkinteger(L, 1),
@@ -41,10 +42,10 @@ static int rule_intern(lua_State *L) {
                 "too many boxes");
   luaL_argcheck(L, desc.buffer_dims >= 0 && desc.buffer_dims <= CEL_DIMS, 2,
                 "0 to 3 dimensions");
-  desc.code_length = (int32_t)lua_objlen(L, 7);
+  desc.code_length = (int32_t)lua_objlen(L, 8);
   int64_t *code = lua_newuserdata(L, (size_t)desc.code_length * 8 + 8);
   for (int32_t i = 0; i < desc.code_length; ++i) {
-    lua_rawgeti(L, 7, i + 1);
+    lua_rawgeti(L, 8, i + 1);
     code[i] = (int64_t)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
@@ -55,12 +56,13 @@ static int rule_intern(lua_State *L) {
   for (int32_t b = 0; b < desc.boxes; ++b) {
     lua_rawgeti(L, 5, b + 1);
     box[b].clamp = lua_toboolean(L, -1);
-    box[b].each = 0;
-    lua_pop(L, 1);
+    lua_rawgeti(L, 6, b + 1);
+    box[b].each = (int32_t)lua_tointeger(L, -1);
+    lua_pop(L, 2);
     for (int32_t j = 0; j < desc.buffer_dims; ++j) {
       for (int side = 0; side < 2; ++side) {
-        lua_rawgeti(L, 6, at++);
-        lua_rawgeti(L, 6, at++);
+        lua_rawgeti(L, 7, at++);
+        lua_rawgeti(L, 7, at++);
         box[b].start[j][side] = (int32_t)lua_tointeger(L, -2);
         box[b].length[j][side] = (int32_t)lua_tointeger(L, -1);
         lua_pop(L, 2);

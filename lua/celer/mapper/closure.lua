@@ -4,6 +4,7 @@
 --- numbers are kept apart because trace.lua makes parameters of them.
 local box = require "celer.box"
 local codes = require "celer.mapper.code"
+local families = require "celer.mapper.boxes"
 local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
 local symbol = require "celer.symbol"
@@ -42,6 +43,7 @@ end
 know_all("celer.box", box)
 know_all("celer.mapper", mapper)
 know_all("celer.symbol", symbol)
+know("celer.boxes", families.boxes)
 
 --- The name of a value that never changes; nil for all others.
 function M.known(value)

@@ -2,6 +2,7 @@
 --- the same boxes.
 local asked = require "celer.mapper.asked"
 local box = require "celer.box"
+local families = require "celer.mapper.boxes"
 local symbol = require "celer.symbol"
 
 jit.off(true, true) -- see trace.lua
@@ -14,7 +15,7 @@ local function environment(chunk, shape, range, params)
   return {
     [VARIABLE.min] = chunk.min, [VARIABLE.max] = chunk.max,
     [VARIABLE.global_min] = range.min, [VARIABLE.global_max] = range.max,
-    [VARIABLE.buffer] = shape.size, [VARIABLE.param] = params,
+    [VARIABLE.buffer] = shape.size, [VARIABLE.param] = params, [VARIABLE.item] = {},
   }
 end
 
@@ -49,20 +50,58 @@ local function box_agrees(desc, b, one, env)
     or is_void(n, l0, h0, l1, h1, l2, h2) and asked.is_empty(one)
 end
 
+-- Which of the indices from lo to hi - 1 are compared: both ends, and some between.
+local function some_of(lo, hi)
+  if hi - lo <= 8 then
+    local all = {}
+    for i = lo, hi - 1 do all[#all + 1] = i end
+    return all
+  end
+  local size = hi - lo
+  return { lo, lo + 1, lo + math.floor(size / 7), lo + math.floor(size / 3),
+    lo + math.floor(size / 2), lo + math.floor(size * 0.8), hi - 2, hi - 1 }
+end
+
+-- Whether what celer.boxes gives for some indices are the boxes of the program behind b;
+-- how many of them.
+local function family_agrees(desc, b, family, env)
+  local n
+  for _, i in ipairs(some_of(family.lo, family.hi)) do
+    env[VARIABLE.item][family.dim] = i
+    local boxes = family:at(i)
+    if n and #boxes ~= n or b + #boxes > desc.boxes then return false end
+    n = #boxes
+    for k = 1, n do
+      if desc.each[b + k] ~= family.dim + 1 or not box_agrees(desc, b + k, boxes[k], env) then
+        return false
+      end
+    end
+  end
+  return n
+end
+
+-- The same of all parts that the mapper returns.
+local function parts_agree(desc, f, chunk, shape, env)
+  local b = 0 -- boxes of the program that were compared
+  for _, part in ipairs(asked.ask(f, chunk, shape, desc.buffer_dims)) do
+    local more = families.is_family(part) and family_agrees(desc, b, part, env)
+      or desc.each[b + 1] == 0 and box_agrees(desc, b + 1, part, env) and 1
+    if not more then return false end
+    b = b + more
+  end
+  return b == desc.boxes
+end
+
 -- Whether mapper and program give the same boxes for a chunk. Most mappers return one.
 local function agrees_for(desc, f, chunk, shape, env)
   local ok, first, second = pcall(f, chunk, shape)
   if not ok then return false end
-  if desc.boxes == 1 and second == nil and box.is_box(first) then
+  if desc.boxes == 1 and desc.each[1] == 0 and second == nil and box.is_box(first) then
     local found, same = pcall(box_agrees, desc, 1, first, env)
     return found and same and first.dims == desc.buffer_dims
   end
-  local valid, boxes = pcall(asked.call, f, chunk, shape, desc.buffer_dims)
-  if not valid or #boxes ~= desc.boxes then return false end
-  for b = 1, #boxes do
-    if not box_agrees(desc, b, boxes[b], env) then return false end
-  end
-  return true
+  local valid, same = pcall(parts_agree, desc, f, chunk, shape, env)
+  return valid and same
 end
 
 --- Whether they do for [lo, hi). params: from 0.

@@ -28,7 +28,7 @@ function M.desc(desc)
   out.box, out.code, out.code_length = programs, code, #desc.code
   local at = 1
   for b = 0, desc.boxes - 1 do
-    programs[b].clamp = desc.clamp[b + 1]
+    programs[b].clamp, programs[b].each = desc.clamp[b + 1], desc.each[b + 1]
     for j = 0, desc.buffer_dims - 1 do
       for upper = 0, 1 do
         programs[b].start[j][upper] = desc.spans[at]

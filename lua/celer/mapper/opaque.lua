@@ -79,13 +79,13 @@ local function tried(f, buffer)
 end
 
 -- The mapper's boxes for each chunk, as core.list takes them.
-local function call_all(f, n, bounds, range, extent)
+local function call_all(f, n, bounds, range, extent, reason)
   local counts, flat, dims = {}, {}, range.dims
   for i = 1, n do
     local at = 6 * (i - 1)
     local chunk = box.make(dims, bounds[at + 1], bounds[at + 2], bounds[at + 3],
       bounds[at + 4], bounds[at + 5], bounds[at + 6])
-    local boxes = asked.evaluate(f, chunk, range, extent)
+    local boxes = asked.evaluate(f, chunk, range, extent, reason)
     counts[i] = #boxes
     for _, b in ipairs(boxes) do
       local lo, hi = box.bounds(b)
@@ -97,12 +97,12 @@ local function call_all(f, n, bounds, range, extent)
 end
 
 -- The rule, for how many chunks, and how long that took.
-local function list(f, buffer, range, extent, division)
+local function list(f, buffer, range, extent, division, reason)
   local begin = core.time()
   local chunks, n, bounds = place.check(core.chunks(division.range, division.core,
     division.handles, division.on_devices, division.effects, division.reduces,
     tried(f, buffer)))
-  local counts, flat = call_all(f, n, bounds, range, extent)
+  local counts, flat = call_all(f, n, bounds, range, extent, reason)
   local rule = place.check(core.list(chunks, range.dims, extent.dims, counts, flat))
   return rule, n, core.time() - begin
 end
@@ -147,7 +147,7 @@ end
 ---@return userdata
 function M.rule(f, rule, read, buffer, range, extent, division)
   if rule.volatile then
-    local made, n, seconds = list(f, buffer, range, extent, division)
+    local made, n, seconds = list(f, buffer, range, extent, division, rule.reason)
     count(buffer, rule, n, seconds)
     return made
   end
@@ -155,7 +155,7 @@ function M.rule(f, rule, read, buffer, range, extent, division)
   if not rule.listed or rule.listings == MOST then rule.listed, rule.listings = {}, 0 end
   local kept = rule.listed[key]
   if kept then return kept.rule end
-  local made, n, seconds = list(f, buffer, range, extent, division)
+  local made, n, seconds = list(f, buffer, range, extent, division, rule.reason)
   -- Keeps the weights, whose address is in the key.
   rule.listed[key] = { rule = made, handles = division.handles }
   rule.listings = rule.listings + 1

@@ -21,7 +21,7 @@ end
 
 local function intern(desc)
   return place.check(core.rule(desc.task_dims, desc.buffer_dims, desc.boxes,
-    desc.params, desc.clamp, desc.spans, desc.code))
+    desc.params, desc.clamp, desc.each, desc.spans, desc.code))
 end
 
 -- The rule and the parameters of a mapper that is not known to be bound as now.
@@ -82,7 +82,7 @@ function M.bind_ranks(map, buffer)
     place.fail("the part of %s to capture cannot be put in closed form: %s. Write "
       .. "it without branching on the rank (celer.min, celer.max and celer.floor "
       .. "help)", buffer.name, rule.reason)
-  elseif rule.desc.boxes ~= 1 then
+  elseif rule.desc.boxes ~= 1 or rule.desc.each[1] > 0 then
     place.fail("a rank captures one box of %s; give a celer.capture for each",
       buffer.name)
   end

@@ -33,6 +33,8 @@ local MOST_PARAMS, MOST_VARIANTS = core.facts.limit.rule_params, 16
 ---@field boxes integer
 ---@field params integer
 ---@field clamp boolean[]  per box
+---@field each integer[]  per box: 0, or 1 more than the dimension along which it is one for
+---                       each index
 ---@field spans integer[]  start and length of each program: by box, dimension,
 ---                        lower then upper bound
 ---@field code integer[]  the words of cel_rule_desc
@@ -58,9 +60,9 @@ local function symbolic(task_dims, buffer_dims)
     global[2], global[3]), box.shape(buffer_dims, size[1], size[2], size[3])
 end
 
-local function compile_boxes(boxes, task_dims, buffer_dims, params)
+local function compile_boxes(boxes, each, task_dims, buffer_dims, params)
   local desc = { task_dims = task_dims, buffer_dims = buffer_dims, boxes = #boxes,
-    params = params, clamp = {}, spans = {}, code = {} }
+    params = params, clamp = {}, each = each, spans = {}, code = {} }
   local code, spans = desc.code, desc.spans
   for b, one in ipairs(boxes) do
     desc.clamp[b] = one.clamp or false
@@ -163,14 +165,17 @@ local function attempt(read, f, task_dims, buffer_dims, chosen)
     end
   end
   local chunk, shape = symbolic(task_dims, buffer_dims)
+  local each
   local ok, result, changed = with_globals(read, seen, function()
     return with_values(read, values, function()
-      return asked.check_boxes(buffer_dims, f(chunk, shape))
+      local boxes
+      boxes, each = asked.symbolic_boxes(buffer_dims, f(chunk, shape))
+      return boxes
     end)
   end)
   local desc
   if ok then
-    ok, desc = pcall(compile_boxes, result, task_dims, buffer_dims, #chosen)
+    ok, desc = pcall(compile_boxes, result, each, task_dims, buffer_dims, #chosen)
     result = desc
   end
   local refused = symbol.finish()
@@ -279,7 +284,7 @@ local function compile(read, f, range, extent)
     volatile = read.volatile or volatile }
   if not desc and not asked.is_empty(range) then -- the user's own mistake comes first
     local lo, hi = box.bounds(range)
-    asked.call(f, asked.chunk_of(range, lo, hi), asked.shape_of(extent), extent.dims)
+    asked.call(f, asked.chunk_of(range, lo, hi), asked.shape_of(extent), extent.dims, reason)
   end
   local is_param, variant = {}, { rule = rule, params = {}, constants = {}, globals = globals }
   for _, cell in ipairs(chosen) do is_param[cell] = true end
