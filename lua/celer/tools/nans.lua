@@ -102,12 +102,27 @@ end
 
 -- ---- tasks -------------------------------------------------------------------
 
+local told = {} -- "file:line", of what follows
+
+-- Tells once at each line that a buffer is not looked through, where a kernel would have to
+-- for each box of celer.boxes. There is no advice with --check-nan.
+local function tell_of_many(access, message)
+  local file, line = place.user()
+  local where = ("%s:%d"):format(file or "?", line or 0)
+  if told[where] or not tostring(message):find("celer.boxes gives", 1, true) then return end
+  told[where] = true
+  if core.rank() > 0 then return end
+  io.stderr:write(("celer: warning: %s: --check-nan does not look through buffer '%s': its %s "
+    .. "access here has too many boxes\n"):format(where, access.buffer.name, access.mode))
+end
+
 -- The parts of its buffer that an access touches; none where that is not to be known, which
 -- the submission then says.
 local function parts_of(access, space)
   local whole = buffers.whole(access.buffer)
   if access.mode == "reduce" then return { whole } end
   local ok, boxes = pcall(asked.evaluate, access.map, space.box, space.box, whole)
+  if not ok then tell_of_many(access, boxes) end
   return ok and boxes or {}
 end
 

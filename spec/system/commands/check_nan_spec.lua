@@ -333,6 +333,38 @@ end)]==] } do
     end
   end)
 
+  stops("looks through boxes of each index", [==[
+local w = celer.buffer("double", { 3 * n }, { name = "w", init = 12 })
+w:fill(0 / 0, celer.box({ 1 }, { 2 }))                    -- lies between
+local every_third = function(c)
+  return celer.boxes(c, function(i) return celer.box({ 3 * i }, { 3 * i + 1 }) end)
+end
+q:submit(function(cg)
+  cg:host_task({ n }, function(part, w) -- here
+    for i = part.min[0], part.max[0] - 1 do w:set(3 * i, i == 7 and 1 / 0 or 1) end
+  end, cg:discard_write(w, every_third))
+end)
+]==], said("this host task", "inf", "element (21) of buffer 'w'", "infinity"))
+
+  it("says of what boxes it does not look through, as they are too many", function()
+    for _, shape in ipairs { script.shapes[1], script.shapes[2] } do
+      local r = script.run([==[
+local w = celer.buffer("double", { 200 }, { name = "w", init = 1 })
+for _ = 1, 2 do
+  q:submit(function(cg)
+    cg:host_task({ 100 }, function() end, cg:read_write(w, function(c)
+      return celer.boxes(c, function(i) return celer.box({ 2 * i }, { 2 * i + 1 }) end)
+    end))
+  end)
+end
+q:wait()
+]==], shape, checked)
+      assert.matches("^celer: warning: [^\n]*/case%.lua:5: %-%-check%-nan does not look through "
+        .. "buffer 'w': its read_write access here has too many boxes\n$", r.stderr)
+      assert.equal(0, r.status)
+    end
+  end)
+
   it("does nothing in a dry run, and in a session stops the line", function()
     local dry = script.run(prelude .. "run(k.over, u, v)\nprint 'through'\n", script.shapes[1],
       { before = { "--check-nan", "--dry-run", "3" } })
