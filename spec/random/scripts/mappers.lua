@@ -56,9 +56,24 @@ local function touched(forms, item, size, items)
   return lo, hi
 end
 
+-- A box for each index along dimension d, in others for the chunk.
+local function each_of(forms, options, d)
+  return function(chunk, buffer)
+    return celer.boxes(chunk, function(index)
+      local from, to, lo, hi = {}, {}, {}, {}
+      for e = 0, chunk.dims - 1 do from[e], to[e] = chunk.min[e], chunk.max[e] end
+      from[d], to[d] = index, index + 1
+      for j = 1, #forms do lo[j], hi[j] = bounds(forms[j], from, to, buffer.size[j - 1]) end
+      local box = celer.box(lo, hi)
+      return options.clamped and box:clamped() or box
+    end, d)
+  end
+end
+
 -- The mapper: of symbols, or one that branches and so is opaque.
 local function mapper_of(forms, options)
   if options.builtin then return options.builtin end
+  if options.each then return each_of(forms, options, options.each) end
   return function(chunk, buffer)
     local lo, hi = {}, {}
     for j = 1, #forms do
@@ -325,6 +340,11 @@ end
 
 -- Ways in which a user may write the same mapper.
 local function disguise(forms, range, options)
+  if range.dims > 0 and chance(25) then
+    note "each index"
+    options.each = random(range.dims)
+    return
+  end
   if not chance(30) then return end
   note "opaque"
   options.opaque = true

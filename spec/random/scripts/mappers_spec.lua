@@ -3,8 +3,8 @@
 local celer = require("spec.support.celer")
 
 local features = { "2d", "3d", "clamped", "collective", "constant", "copy", "diagonal", "divided",
-  "even_split", "fill", "free", "gaps", "host task", "kernel", "mirrored", "negative", "opaque",
-  "periodic", "scaled", "strips", "transposed" }
+  "each index", "even_split", "fill", "free", "gaps", "host task", "kernel", "mirrored", "negative",
+  "opaque", "periodic", "scaled", "strips", "transposed" }
 
 local function run(seed, ranks, devices)
   local words = { "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
