@@ -4,6 +4,8 @@
 
 #include "base/hash.h"
 
+enum { MOST = 1024 }; /* boxes of an image that is remembered */
+
 /* Without padding, as it is hashed and compared by its bytes. */
 typedef struct key {
   uint64_t rule;
@@ -36,6 +38,7 @@ cel_status cel_images_eval(cel_images *images, const cel_rule_use *use,
     return CEL_E_OK;
   }
   CEL_TRY(cel_rule_eval(use, chunk, out));
+  if (out->n > MOST) return CEL_E_OK;
   struct cel__image *made = *older;
   *older = *newer;
   *newer = made != NULL ? made : cel_alloc_zero(sizeof *made);

@@ -3,7 +3,8 @@
  * A loop asks the same rules for the same chunks again and again. What a
  * stencil's boxes come to as a region takes ten times as long to find out as to
  * look up. Rules with parameters, which change, and plain ones, which are
- * evaluated as fast, are not remembered.
+ * evaluated as fast, are not remembered, nor are images of more than 1,024
+ * boxes.
  *
  * Invariant: an image depends on its key alone; the id of a rule is never given
  * to another one.

@@ -7,7 +7,12 @@
 #include "rule/eval.h"
 #include "rule/listing.h"
 
-enum { SLOTS = 256, PAIRS = 64, BOX_TEXT = 160 };
+enum {
+  SLOTS = 256,
+  PAIRS = 64,
+  KEPT = 1024, /* boxes of an image that is kept: others are evaluated again */
+  BOX_TEXT = 160
+};
 
 /* All that a verdict depends on. Compared as bytes: cleared before filling. */
 typedef struct key {
@@ -21,8 +26,8 @@ typedef struct key {
 
 typedef struct slot {
   key key;
-  cel_region image;
-  bool exact, disjoint;
+  cel_region image; /* none where it is more than KEPT boxes */
+  bool exact, disjoint, kept;
 } slot;
 
 /* Two accesses of one buffer that were looked at together; compared as bytes.
@@ -345,6 +350,16 @@ static cel_status check_splits(const cel_group *group, const cel_access *access,
   return CEL_E_OK;
 }
 
+/* What an access comes to for the whole range, where that can be evaluated. */
+static cel_status image_of_range(const cel_group *group,
+                                 const cel_access *access, cel_region *image) {
+  const cel_listing *listing = access->use.rule->listing;
+  if (listing == NULL) return cel_rule_eval(&access->use, &group->range, image);
+  cel_region_assign(image, listing->box,
+                    (uint32_t)listing->start[listing->ranks]);
+  return CEL_E_OK;
+}
+
 /* Of an opaque mapper: for the chunks that there are, and for some that there
  * are not. The binding has seen to it that it stays within. */
 static cel_status judge_listed(const cel_group *group, const cel_access *access,
@@ -354,8 +369,7 @@ static cel_status judge_listed(const cel_group *group, const cel_access *access,
   bool consumes = cel_mode_consumes(access->mode);
   bool produces = cel_mode_produces(access->mode);
   cel_proof whole;
-  cel_region_assign(image, listing->box,
-                    (uint32_t)listing->start[listing->ranks]);
+  CEL_TRY(image_of_range(group, access, image));
   *exact = true;
   *disjoint = !produces;
   if (consumes) CEL_TRY(check_union(group, access, &whole));
@@ -463,11 +477,16 @@ cel_status cel__check_access(cel__checks *checks, const cel_group *group,
   }
   if (checks->hash[n] != hash || memcmp(&s->key, &wanted, size) != 0) {
     checks->hash[n] = 0;
-    CEL_TRY(judge(group, access, &s->image, &s->exact, &s->disjoint));
+    CEL_TRY(judge(group, access, image, &s->exact, &s->disjoint));
+    s->kept = image->n <= KEPT;
+    if (s->kept) cel_region_copy(&s->image, image);
     memcpy(&s->key, &wanted, size);
     checks->hash[n] = hash;
+  } else if (s->kept) {
+    cel_region_copy(image, &s->image);
+  } else {
+    CEL_TRY(image_of_range(group, access, image));
   }
-  cel_region_copy(image, &s->image);
   *exact = s->exact;
   *disjoint = *disjoint && s->disjoint;
   return CEL_E_OK;

@@ -203,6 +203,34 @@ local got = q:wait(trace)
 for d = 0, nb - 1 do same("trace", got(d), b * (1 + 6 * d)) end
 ]==], nil, { shapes = shapes })
 
+  script.everywhere("keeps thousands of boxes apart, from step to step", [==[
+local n = 3000
+local u = celer.buffer("int", { 3 * n }, { name = "u", init = function(i) return i end })
+local v = celer.buffer("int", { n }, { name = "v" })
+local k = celer.kernel [=[
+  kernel void take(item<1> it, in<int, 1> u, out<int, 1> v) { v(it[0]) = 2 * u(3 * it[0]); }
+  kernel void give(item<1> it, out<int, 1> u, in<int, 1> v) { u(3 * it[0]) = v(it[0]) + 1; }
+]=]
+local function every_third(chunk)
+  return celer.boxes(chunk, function(i) return celer.box({ 3 * i }, { 3 * i + 1 }) end)
+end
+local hints = { {}, { weights = function(rank) return rank % 3 + 1 end }, { oversubscribe = 2 } }
+for t = 1, 6 do
+  q:submit(function(cg)
+    cg:hint(hints[t % 3 + 1])
+    cg:parallel_for({ n }, k.take, cg:read(u, every_third), cg:discard_write(v))
+  end)
+  q:submit(function(cg)
+    cg:hint(hints[(t + 1) % 3 + 1])
+    cg:parallel_for({ n }, k.give, cg:discard_write(u, every_third), cg:read(v))
+  end)
+end
+local got = q:wait(u)
+for i = 0, 3 * n - 1 do
+  same("u " .. i, got(i), i % 3 == 0 and 2 ^ 6 * i + 2 ^ 6 - 1 or i)
+end
+]==], nil, { shapes = shapes })
+
   script.everywhere("may be of a group, and follows what its function captured", [==[
 local n, b = 12, 1
 local m = celer.buffer("int", { 6 * n }, { name = "m", init = function(i) return i end })
