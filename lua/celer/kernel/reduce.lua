@@ -136,10 +136,6 @@ local function operator_of(what, buffer, call)
   return mine[what]
 end
 
----@class celer.reduce_options
----@field include_current? boolean  begin with what the buffer holds
----@field reproducible? boolean  a sum has the same bits on any number of ranks and devices
-
 local known_options = { include_current = true, reproducible = true }
 
 --- What the arguments of cg:reduce mean for a buffer, and whether it begins with what that

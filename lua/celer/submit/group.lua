@@ -185,6 +185,10 @@ function Group:read_write(buffer, map)
   return declare(self, "read_write", "cg:read_write", buffer, map)
 end
 
+---@class celer.reduce_options
+---@field include_current? boolean  begin with what the buffer holds
+---@field reproducible? boolean  a sum has the same bits on any number of ranks and devices
+
 --- Combines what all items hand to a reducer of the kernel: into the buffer's one
 --- element, or into each of them. What the buffer held is discarded, unless
 --- include_current. The operator is "sum", "prod", "min", "max", "and" or "or", or
