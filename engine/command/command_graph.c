@@ -378,7 +378,8 @@ static bool may_be_collective(const cel_command_graph *g,
          (task->kind == CEL_TASK_KERNEL || brief);
 }
 
-/* All reads see the state before the task, then all writes change it. */
+/* All reads see the state before the task, then all writes change it. Of what
+ * is apart nobody comes to own more than others, so nobody lacks any of it. */
 static void change_ownership(cel_command_graph *g, const cel_task *task) {
   for (uint32_t i = 0; i < g->uses.n; ++i) {
     const cel__use *use = &g->uses.at[i];
@@ -390,7 +391,8 @@ static void change_ownership(cel_command_graph *g, const cel_task *task) {
   cel__own_forget(&g->own);
   for (uint32_t i = 0; i < g->uses.n; ++i) {
     const cel__use *use = &g->uses.at[i];
-    if (!cel_mode_produces(use->access->mode)) continue;
+    if (!cel_mode_produces(use->access->mode) || use->access->buffer->apart)
+      continue;
     cel_map *map = find_state(g, use->access->buffer)->versions;
     if (task->placement == CEL_PLACE_ALL)
       cel__own_write_alike(&g->own, map, use->footprint);

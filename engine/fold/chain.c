@@ -75,7 +75,8 @@ static bool take_accesses(cel__fold_chain *chain, const cel_task *task,
     cel__fold_access own = {.access = &task->access[i], .from = -1};
     own.role = cel_fold_role_of(own.access, &own.reach);
     if (own.role == CEL_FOLD_OTHER || own.role == CEL_FOLD_REDUCED ||
-        own.access->in_place || (!alike && reaches(&own.reach)))
+        own.access->in_place || own.access->buffer->apart ||
+        (!alike && reaches(&own.reach)))
       return false;
     for (uint32_t k = 0; k < chain->accesses.n; ++k)
       if (collide(&chain->accesses.at[k], &own, k >= first)) return false;

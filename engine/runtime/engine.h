@@ -110,12 +110,13 @@ void cel_engine_destroy(cel_engine *engine);
 
 /* Thread: main, all of these. */
 
-/* A buffer; the engine owns it. `type`: as cel_buffer has it. `init` is the
- * engine's from now on; may be null. */
+/* A buffer; the engine owns it. `type`, `apart`: as cel_buffer has them. `init`
+ * is the engine's from now on; may be null. */
 const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     const int64_t extent[3],
                                     uint32_t element_size, uint64_t type,
-                                    const char *name, cel_init *init);
+                                    const char *name, cel_init *init,
+                                    bool apart);
 /* Before it is used: a memory that gets any of the box gets room for all of it
  * at once, where there is that much. */
 void cel_engine_buffer_reserve(cel_engine *engine, const cel_buffer *buffer,

@@ -373,7 +373,8 @@ static const cel_buffer *make_buffer(void *context, int32_t dims,
                                      const int64_t extent[3],
                                      uint32_t element_size, const char *name,
                                      cel_init *init) {
-  return cel_engine_buffer(context, dims, extent, element_size, 0, name, init);
+  return cel_engine_buffer(context, dims, extent, element_size, 0, name, init,
+                           false);
 }
 
 static void drop_buffer(void *context, const cel_buffer *buffer) {

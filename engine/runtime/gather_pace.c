@@ -83,8 +83,8 @@ static cel_status submit(cel_engine *e, const cel_buffer *rows,
 cel_status cel_engine_paces(cel_engine *engine, cel_location location,
                             cel_fence **out) {
   int64_t extent[] = {engine->config.transport->ranks, CEL_PACE_NUMBERS, 1};
-  const cel_buffer *rows =
-      cel_engine_buffer(engine, 2, extent, sizeof(double), 0, "paces", NULL);
+  const cel_buffer *rows = cel_engine_buffer(engine, 2, extent, sizeof(double),
+                                             0, "paces", NULL, false);
   cel_status status = submit(engine, rows, location);
   if (status == CEL_E_OK)
     status = cel_engine_fence(engine, rows, &rows->extent, location, out);

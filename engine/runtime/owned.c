@@ -7,7 +7,8 @@
 const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                                     const int64_t extent[3],
                                     uint32_t element_size, uint64_t type,
-                                    const char *name, cel_init *init) {
+                                    const char *name, cel_init *init,
+                                    bool apart) {
   cel_assert_thread(CEL_THREAD_MAIN);
   cel_buffer *buffer = cel_alloc(sizeof *buffer);
   *buffer = (cel_buffer){.id = engine->buffers_made++,
@@ -16,6 +17,7 @@ const cel_buffer *cel_engine_buffer(cel_engine *engine, int32_t dims,
                          .element_size = element_size,
                          .type = type,
                          .init = init,
+                         .apart = apart,
                          .changes = cel_alloc_zero(sizeof(uint64_t))};
   for (int d = 0; d < dims; ++d) buffer->extent.max[d] = extent[d];
   if (name != NULL) buffer->name = cel_strdup(name);

@@ -166,6 +166,10 @@ static cel_status fail_parts(const cel_group *group, const cel_access *access,
 
 /* ---- verdicts ------------------------------------------------------------ */
 
+bool cel__writes_apart(const cel_access *access) {
+  return access->buffer->apart && cel_mode_produces(access->mode);
+}
+
 bool cel__is_cut(const cel_group *group) {
   return group->placement == CEL_PLACE_SPLIT ||
          ((group->placement == CEL_PLACE_ONCE ||
@@ -554,7 +558,7 @@ cel_status cel__check_writes(cel__checks *checks, const cel_group *group,
     if (!cel_mode_produces(access[j].mode)) continue;
     for (uint32_t i = 0; i < j; ++i)
       if (access[i].buffer == access[j].buffer &&
-          cel_mode_produces(access[i].mode))
+          cel_mode_produces(access[i].mode) && !access[i].buffer->apart)
         CEL_TRY(check_pair(checks, group, i, j, disjoint));
   }
   return CEL_E_OK;
@@ -649,7 +653,9 @@ bool cel__check_crossing(cel__checks *checks, const cel_group *group,
   const cel_access *access = group->access;
   if (!cel__is_cut(group)) return false;
   for (uint32_t i = 0; i < group->accesses; ++i) {
-    if (access[i].mode != CEL_MODE_READ || access[i].disjoint) continue;
+    if (access[i].mode != CEL_MODE_READ || access[i].disjoint ||
+        access[i].buffer->apart)
+      continue;
     for (uint32_t j = 0; j < group->accesses; ++j)
       if (access[j].buffer == access[i].buffer &&
           cel_mode_produces(access[j].mode) && access[j].reducer == NULL &&
@@ -677,6 +683,26 @@ static cel_status check_effects(const cel_group *group) {
   return CEL_E_OK;
 }
 
+/* What lies apart is one rank's own, and a host task has one chunk there. */
+static cel_status check_apart(const cel_group *group) {
+  if (group->home != NULL && group->home->buffer != NULL &&
+      group->home->buffer->apart)
+    return refuse(group, "a buffer that is apart lies nowhere");
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_access *access = &group->access[i];
+    if (!access->buffer->apart) continue;
+    if (access->reducer != NULL)
+      return refuse(group, "nothing is reduced into a buffer that is apart");
+    if (cel__writes_apart(access) &&
+        (group->kind != CEL_TASK_HOST ||
+         (group->placement == CEL_PLACE_SPLIT && group->oversubscribe > 1 &&
+          group->effects == 0)))
+      return refuse(group, "a buffer that is apart is written by host tasks "
+                           "that are not cut into runs");
+  }
+  return CEL_E_OK;
+}
+
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group) {
   if (group->kind != CEL_TASK_KERNEL && group->kind != CEL_TASK_HOST)
     return refuse(group, "a group is a kernel or a host task");
@@ -684,6 +710,7 @@ cel_status cel__check_group(const cel__checks *checks, const cel_group *group) {
       (group->kind != CEL_TASK_HOST || group->placement != CEL_PLACE_EACH))
     return refuse(group, "a collective task is a host task of every rank");
   CEL_TRY(check_effects(group));
+  CEL_TRY(check_apart(group));
   if (group->placement != CEL_PLACE_EACH) return CEL_E_OK;
   cel_box all = cel_box_sized(checks->ranks, 1, 1);
   if (!cel_box_equal(&group->range, &all))

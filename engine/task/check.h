@@ -51,6 +51,9 @@ cel_counter_example cel__show_crossing(const cel_group *group,
 cel_status cel__check_group(const cel__checks *checks, const cel_group *group);
 size_t cel__checks_bytes(const cel__checks *checks);
 
+/* Whether it changes what each rank has of its own: then the mapper says on
+ * each rank what that one writes, and no two can meet. */
+bool cel__writes_apart(const cel_access *access);
 /* Whether chunks are cut as permitted, by ranks or, on the one rank that does
  * it all, by its devices. */
 bool cel__is_cut(const cel_group *group);

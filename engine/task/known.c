@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "task/check.h"
+
 static uint8_t first_of_buffer(const cel_group *group, uint32_t i) {
   uint8_t k = 0;
   while (group->access[k].buffer != group->access[i].buffer) ++k;
@@ -62,6 +64,9 @@ bool cel__known_note(cel_known *known, uint64_t graph, const cel_group *group) {
   int32_t params = 0;
   for (uint32_t i = 0; i < group->accesses; ++i) {
     const cel_access *access = &group->access[i];
+    if (cel__writes_apart(access))
+      return false; /* what it may is no matter of
+                       its shape */
     if (access->reducer != NULL || access->rows != 0 ||
         access->use.rule->listing != NULL)
       return false;

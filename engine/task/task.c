@@ -29,5 +29,6 @@ uint64_t cel_buffer_hash(const cel_buffer *buffer, uint64_t seed) {
     seed = cel_hash_word(seed, (uint64_t)buffer->extent.max[d]);
   seed = cel_hash_word(seed, buffer->type);
   seed = cel_hash_word(seed, buffer->init != NULL ? buffer->init->hash : 0);
+  if (buffer->apart) seed = cel_hash_word(seed, 1);
   return cel_hash_word(seed, (uint64_t)buffer->id << 32 | buffer->element_size);
 }

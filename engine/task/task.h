@@ -52,6 +52,9 @@ typedef struct cel_buffer {
   cel_init *init;
   /* What a memory has room for, where it has any of that; ranks may differ. */
   cel_box reserve;
+  /* Each rank has contents of its own, of which no other knows: nobody sends
+   * it. Host tasks write it, and may do so on several ranks at once. */
+  bool apart;
   /* How many groups were submitted that may have changed it: main's alone, and
    * not immutable. Null: nobody counts. */
   uint64_t *changes;

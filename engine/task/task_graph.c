@@ -390,7 +390,8 @@ static cel_status check_all(cel_task_graph *graph, const cel_group *group,
   }
   for (uint32_t i = 0; i < group->accesses; ++i) {
     graph->exact.at[i] = true;
-    if (group->access[i].reducer != NULL || group->access[i].rows > 0)
+    if (group->access[i].reducer != NULL || group->access[i].rows > 0 ||
+        cel__writes_apart(&group->access[i]))
       cel_region_assign(&graph->images.at[i], &group->access[i].buffer->extent,
                         1);
     else
@@ -609,8 +610,8 @@ static bool is_for_all(const cel_task_graph *graph, const cel_group *group) {
     return false;
   for (uint32_t i = 0; i < group->accesses; ++i) {
     const cel_access *access = &group->access[i];
-    if (access->buffer->dims > 0 || access->reducer != NULL ||
-        access->use.rule->listing != NULL)
+    if (access->buffer->dims > 0 || access->buffer->apart ||
+        access->reducer != NULL || access->use.rule->listing != NULL)
       return false;
   }
   return group->accesses > 0;

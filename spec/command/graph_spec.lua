@@ -105,6 +105,27 @@ describe("the command graph", function()
     end
   end)
 
+  it("sends nothing of what each rank has for itself", function()
+    local r = ranks.new(3)
+    local own, v = r:buffer({ 9 }, { apart = true }), r:buffer({ 9 })
+    for _ = 1, 2 do
+      local w = r:submit({ kind = "host", placement = "each", collective = 1, range = { 3 },
+        { own, "discard_write", program.all(1) } })
+      local t = r:submit({ range = { 9 }, { own, "read", program.grown(2), { clamp = true } },
+        { v, "discard_write", program.same(1) } })
+      local e = r:submit({ kind = "host", range = { 9 }, { own, "write", program.all(1) } })
+      local last = r:submit({ range = { 9 }, { own, "read", program.all(1) } })
+      for k = 0, 2 do
+        for _, task in ipairs { w, t, e, last } do
+          assert.same({}, r:messages(k, "push", task))
+          assert.same({}, r:messages(k, "await_push", task))
+          assert.same({}, r:of(k, "collective", task))
+          assert.equal(1, #r:of(k, "execute", task))
+        end
+      end
+    end
+  end)
+
   it("gathers for all, once", function()
     local r = ranks.new(3)
     local u, v = r:buffer({ 9 }), r:buffer({ 9 })

@@ -111,6 +111,11 @@ describe("the window of folds", function()
       return task({ range = { 31 }, { u, "read", same(1) },
         { v, "discard_write", { { program.span(0, 1, 1) } } } })
     end,
+    ["a reader of what each rank has for itself"] = function()
+      local own = p:buffer({ 32 }, { init = true, apart = true })
+      return task({ { own, "read", same(1) }, { u, "read", same(1) },
+        { v, "discard_write", same(1) } })
+    end,
     ["a stencil in place"] = function()
       return task({ { u, "read", grown(1), clamped }, { u, "write", same(1) } })
     end,

@@ -342,13 +342,18 @@ static bool sides_apart(const program *p, const step *s, const access *a,
   return !at.clash;
 }
 
+/* Whether each atom writes what no other can see. */
+static bool is_own(const program *p, const step *s, int buffer) {
+  return p->buffer[buffer].apart && s->placement == CEL_PLACE_EACH;
+}
+
 /* For chunks of all permitted splits: the image is the union of the atoms'
  * images, or around it, and different chunks' images are apart, each where that
  * matters. */
 static bool splits_agree(const program *p, const step *s, const access *a) {
   int64_t n[3] = {units(s, 0), units(s, 1), units(s, 2)};
   span all = {{0, 0, 0}, {n[0], n[1], n[2]}};
-  if (cel_mode_produces(a->mode))
+  if (cel_mode_produces(a->mode) && !is_own(p, s, a->buffer))
     for (int d = 0; d < 3; ++d)
       for (int64_t cut = 1; cut < n[d]; ++cut)
         if (!sides_apart(p, s, a, &all, d, cut)) return false;
@@ -377,7 +382,7 @@ static bool atoms_apart(const program *p, const step *s, int buffer) {
   for (int k = 0; k < s->accesses; ++k)
     produced |=
         s->access[k].buffer == buffer && cel_mode_produces(s->access[k].mode);
-  if (!produced) return true;
+  if (!produced || is_own(p, s, buffer)) return true;
   int16_t grid[MOST_ELEMENTS] = {0};
   painting at = {grid, &p->buffer[buffer].extent, 0, false};
   for (int looking = 0; looking < 2; ++looking) {

@@ -56,6 +56,10 @@
   _(RESERVED_PARTS, "for a part")                                              \
   _(GAPS, "reads of more than the parts of chunks have")                       \
   _(MANY_BOXES, "reads of more than 16 boxes")                                 \
+  _(APART, "buffers that are apart")                                           \
+  _(APART_READ, "kernels that read such")                                      \
+  _(APART_WRITTEN, "host tasks that write such")                               \
+  _(APART_BY_EACH, "such by all ranks at once")                                \
   _(ITEMS_1D, "item-wise steps of one dimension")                              \
   _(ITEMS_2D, "item-wise ones of two")                                         \
   _(ITEMS_3D, "item-wise ones of three")                                       \
@@ -180,6 +184,18 @@ static void note_mappers(const program *p, const step *s) {
   }
 }
 
+static void note_apart(const program *p, const step *s) {
+  for (int k = 0; k < s->accesses; ++k) {
+    const access *a = &s->access[k];
+    if (!is_apart(p, a)) continue;
+    bool writes = cel_mode_produces(a->mode);
+    note(HAS_APART_READ, !writes && s->task == CEL_TASK_KERNEL);
+    note(HAS_APART_WRITTEN, writes);
+    note(HAS_APART_BY_EACH,
+         writes && s->placement == CEL_PLACE_EACH && p->ranks > 1);
+  }
+}
+
 static void note_home(const program *p, const step *s) {
   if (!step_placed(s)) return;
   bool shared = false, reducing = false;
@@ -199,6 +215,7 @@ static void note_group(const program *p, const step *s) {
   note(HAS_FOR_ALL, step_for_all(p, s));
   note(HAS_WAITED_FOR, s->placement == CEL_PLACE_SPLIT && step_waits(s));
   note_home(p, s);
+  note_apart(p, s);
   note_mappers(p, s);
   note_effects(p, s);
   note_split(s);
@@ -266,6 +283,7 @@ static void note_chains(const program *p) {
 static void note_buffers(const program *p) {
   for (int b = 0; b < p->buffers; ++b) {
     cel_box room;
+    note(HAS_APART, p->buffer[b].apart);
     if (!buffer_room(&p->buffer[b], &room)) continue;
     bool all = cel_box_equal(&room, &p->buffer[b].extent);
     note(all ? HAS_RESERVED : HAS_RESERVED_PARTS, true);

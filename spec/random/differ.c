@@ -396,10 +396,10 @@ static bool plant_step(cel_random *r, program *p, const row *how) {
   for (int i = 0; i < TRIES * p->steps; ++i) {
     int at = (int)pick(r, 0, p->steps - 1);
     const step *s = p->step[at];
-    if (s->kind != how->of || !is_task(s)) continue;
+    if (s->kind != how->of || !is_task(s) || touches_apart(p, s)) continue;
     step *other = copy_step(s);
-    if (how->step(r, p, other) && is_task(other) && step_valid(p, other) &&
-        is_alive(p, other, at)) {
+    if (how->step(r, p, other) && is_task(other) && !touches_apart(p, other) &&
+        step_valid(p, other) && is_alive(p, other, at)) {
       p->odd.step = at;
       p->odd.instead = other;
       return true;

@@ -63,6 +63,7 @@ static fold form(const program *p, int *at) {
     if (s->dropped || s->kind == STEP_FREE) continue;
     cel_random r = {p->seed ^ 0x666f6c64 ^ (uint64_t)s->number << 32};
     if (f.steps == 0) most = (int)cel_random_int(&r, 1, MOST_FOLDED);
+    if (touches_apart(p, s)) break; /* around a chunk there is nothing of it */
     if (f.steps == 0 ? !may_be_member(s) : !may_follow(s, f.step[f.steps - 1]))
       break;
     f.step[f.steps++] = s;

@@ -116,6 +116,24 @@ static void drop_last(step *s) {
   cel_free(s->access[--s->accesses].rule);
 }
 
+/* What is apart only host tasks change, whole chunks of them, and keep the
+ * rest.
+ */
+static bool may_access(const program *p, const step *s, int b, cel_mode mode) {
+  if (!p->buffer[b].apart || !cel_mode_produces(mode)) return true;
+  bool runs = s->oversubscribe > 1 && s->placement == CEL_PLACE_SPLIT;
+  return s->task == CEL_TASK_HOST && !runs && mode != CEL_MODE_DISCARD_WRITE;
+}
+
+/* Ranks may each write all of what is their own. */
+static rule *generate_rule(cel_random *r, const program *p, const step *s,
+                           int b, cel_mode mode) {
+  const buffer *to = &p->buffer[b];
+  if (to->apart && s->placement == CEL_PLACE_EACH && cel_random_chance(r, 60))
+    return rule_whole(r, s, to);
+  return rule_generate(r, s, to, cel_mode_produces(mode));
+}
+
 /* One more access that keeps the step valid, if one is found. */
 static void generate_access(cel_random *r, const program *p, step *s,
                             const dead *d) {
@@ -127,7 +145,8 @@ static void generate_access(cel_random *r, const program *p, step *s,
     int b = living(r, p, d);
     if (b < 0) return;
     cel_mode mode = modes[pick(r, s->accesses == 0 ? 3 : 0, 6)];
-    rule *made = rule_generate(r, s, &p->buffer[b], cel_mode_produces(mode));
+    if (!may_access(p, s, b, mode)) continue;
+    rule *made = generate_rule(r, p, s, b, mode);
     s->access[s->accesses++] =
         (access){.buffer = b, .mode = mode, .rule = made};
     if (step_valid_last(p, s)) return;
@@ -178,7 +197,7 @@ static void generate_bad(cel_random *r, const program *p, step *s,
   generate_group(r, p, s, d);
   int b = living(r, p, d);
   if (s->placement != CEL_PLACE_SPLIT || s->accesses == MOST_ACCESSES ||
-      cel_box_is_empty(&s->range) || b < 0)
+      cel_box_is_empty(&s->range) || b < 0 || p->buffer[b].apart)
     return;
   for (int k = 0; k < s->accesses; ++k)
     if (reduces(&s->access[k])) return; /* may be refused for that first */
@@ -311,7 +330,8 @@ static int some_written(cel_random *r, const program *p, int at) {
   for (int i = at; i-- > 0 && (found < 0 || cel_random_chance(r, 40));) {
     const step *s = p->step[i];
     for (int k = 0; s->kind == STEP_GROUP && k < s->accesses; ++k)
-      if (cel_mode_produces(s->access[k].mode)) found = s->access[k].buffer;
+      if (cel_mode_produces(s->access[k].mode) && !is_apart(p, &s->access[k]))
+        found = s->access[k].buffer;
   }
   return found;
 }
@@ -480,6 +500,17 @@ static void generate_likes(program *p) {
     if (cel_random_chance(&r, 15)) p->buffer[b] = p->buffer[b - 1];
 }
 
+/* Those of which each rank has its own. */
+static void generate_apart(program *p) {
+  cel_random r = {p->seed ^ 0x6170617274};
+  if (!cel_random_chance(&r, 30)) return;
+  for (int b = 0; b < p->buffers; ++b) {
+    if (!cel_random_chance(&r, 40)) continue;
+    p->buffer[b].apart = true;
+    p->buffer[b].init = true;
+  }
+}
+
 program *program_generate(uint64_t seed, int ranks) {
   cel_random r = {seed * 0x2545f4914f6cdd1du + 1};
   program *p = cel_alloc_zero(sizeof *p);
@@ -493,6 +524,7 @@ program *program_generate(uint64_t seed, int ranks) {
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
   generate_likes(p);
+  generate_apart(p);
   generate_objects(&r, p);
   fields_generate(p);
   dead d = {0};
@@ -676,7 +708,10 @@ void program_print(const program *p) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,
            box_text(&p->buffer[b].extent, p->buffer[b].dims, text),
-           p->buffer[b].element_size, p->buffer[b].init ? ", init" : "");
+           p->buffer[b].element_size,
+           p->buffer[b].apart  ? ", apart"
+           : p->buffer[b].init ? ", init"
+                               : "");
   }
   for (int o = 0; o < p->objects; ++o)
     printf("  o%d: of %s%s\n", o,

@@ -16,6 +16,27 @@ static size_t elements(const buffer *b) {
   return (size_t)cel_box_volume(&b->extent);
 }
 
+static size_t copies(const program *p, int buffer) {
+  return p->buffer[buffer].apart ? (size_t)p->ranks : 1;
+}
+
+char *bytes_of_rank(const program *p, int buffer, char *bytes, int k) {
+  const struct buffer *b = &p->buffer[buffer];
+  return bytes + (b->apart ? (size_t)k * elements(b) * b->element_size : 0);
+}
+
+bool is_apart(const program *p, const access *a) {
+  return p->buffer[a->buffer].apart;
+}
+
+bool touches_apart(const program *p, const step *s) {
+  if (s->home.given && s->home.buffer >= 0 && p->buffer[s->home.buffer].apart)
+    return true;
+  for (int k = 0; k < s->accesses; ++k)
+    if (is_apart(p, &s->access[k])) return true;
+  return false;
+}
+
 static void *copy_of(const void *data, size_t size) {
   return memcpy(cel_alloc(size), data, size);
 }
@@ -36,8 +57,11 @@ static void fill_point(void *context, const int64_t *point) {
 
 char *initial_contents(const program *p, int buffer) {
   const struct buffer *b = &p->buffer[buffer];
-  filling at = {p, buffer, cel_alloc_zero(elements(b) * b->element_size)};
+  size_t size = elements(b) * b->element_size;
+  filling at = {p, buffer, cel_alloc_zero(size * copies(p, buffer))};
   if (b->init) each_point(&b->extent, 1, fill_point, &at);
+  for (size_t k = 1; k < copies(p, buffer); ++k)
+    memcpy(at.bytes + k * size, at.bytes, size);
   return at.bytes;
 }
 
@@ -214,14 +238,29 @@ static void find_home(const program *p, step *s, memory *m) {
     if (h.owned[k] > h.owned[at->rank]) at->rank = k;
 }
 
-void step_run(const program *p, const step *s, char *const *bytes) {
-  place places[MOST_ACCESSES];
+/* The rank that computes an atom. */
+static int rank_of(const program *p, const step *s, const cel_box *atom) {
+  cel_box chunk;
+  for (int k = 0; k < p->ranks; ++k)
+    if (step_chunk(p, s, k, &chunk) && cel_box_covers(&chunk, atom)) return k;
+  cel_bug("nobody computes an atom");
+}
+
+static void find_places(const program *p, const step *s, char *const *bytes,
+                        const cel_box *atom, place *places) {
+  int rank = touches_apart(p, s) && atom != NULL ? rank_of(p, s, atom) : 0;
   for (int k = 0; k < s->accesses; ++k) {
     int b = s->access[k].buffer;
-    places[k] = (place){.base = bytes[b],
-                        .layout = p->buffer[b].extent,
-                        .promised = p->buffer[b].extent};
+    cel_box extent = p->buffer[b].extent;
+    places[k] = (place){.base = bytes_of_rank(p, b, bytes[b], rank),
+                        .layout = extent,
+                        .promised = extent};
   }
+}
+
+void step_run(const program *p, const step *s, char *const *bytes) {
+  place places[MOST_ACCESSES];
+  find_places(p, s, bytes, NULL, places);
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     const buffer *b = &p->buffer[a->buffer];
@@ -231,10 +270,12 @@ void step_run(const program *p, const step *s, char *const *bytes) {
   uint64_t others = 0;
   for (int i = 0; s->collective != 0 && i < atom_count(s); ++i) {
     cel_box atom = atom_at(s, i);
+    find_places(p, s, bytes, &atom, places);
     others += atom_tells(p, s, &atom, places);
   }
   for (int i = 0; i < atom_count(s); ++i) {
     cel_box atom = atom_at(s, i);
+    find_places(p, s, bytes, &atom, places);
     if (!atom_run(p, s, &atom, places, others))
       cel_bug("an atom left its buffer");
   }
@@ -253,7 +294,8 @@ static void run_fence(const program *p, step *s, memory *m) {
   const buffer *b = &p->buffer[s->buffer];
   cel_free(s->expect);
   cel_free(s->known);
-  s->expect = copy_of(m->bytes[s->buffer], elements(b) * b->element_size);
+  s->expect = copy_of(m->bytes[s->buffer],
+                      elements(b) * b->element_size * copies(p, s->buffer));
   s->known = copy_of(m->known[s->buffer], elements(b));
 }
 

@@ -308,7 +308,7 @@ bool step_for_all(const program *p, const step *s) {
     return false;
   for (int i = 0; i < s->accesses; ++i)
     if (reduces(&s->access[i]) || s->access[i].rule->opaque ||
-        p->buffer[s->access[i].buffer].dims > 0)
+        is_apart(p, &s->access[i]) || p->buffer[s->access[i].buffer].dims > 0)
       return false;
   return s->accesses > 0;
 }
@@ -344,6 +344,7 @@ bool step_chunk(const program *p, const step *s, int k, cel_box *chunk) {
 static void each_touched(holdings *h, const step *s, const cel_box *chunk,
                          bool (*does)(cel_mode),
                          void (*visit)(void *, const int64_t *)) {
+  if (s->kind == STEP_FENCE && h->program->buffer[s->buffer].apart) return;
   if (s->kind == STEP_FENCE && s->accesses == 0) {
     h->buffer = s->buffer;
     if (does(CEL_MODE_READ)) each_point(&s->box, 1, visit, h);
@@ -352,7 +353,7 @@ static void each_touched(holdings *h, const step *s, const cel_box *chunk,
   for (int i = 0; i < s->accesses; ++i) {
     const access *a = &s->access[i];
     cel_box box[MOST_IMAGE];
-    if (!does(a->mode) || reduces(a)) continue;
+    if (!does(a->mode) || reduces(a) || is_apart(h->program, a)) continue;
     h->buffer = a->buffer;
     const cel_box *extent = &h->program->buffer[a->buffer].extent;
     int n = 1;

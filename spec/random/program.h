@@ -129,7 +129,8 @@ typedef struct step {
   /* FENCE: the same on each rank; or what the one access, of a task that every
    * rank does once, reads on it. */
   cel_box box;
-  uint8_t *expect; /* FENCE: the whole buffer's bytes */
+  uint8_t *expect; /* FENCE: the whole buffer's bytes; of one that is apart
+                      those of each rank, one after another */
   uint8_t *known;  /* FENCE: which elements hold something */
 } step;
 
@@ -143,6 +144,8 @@ typedef struct buffer {
   uint32_t element_size;
   bool init;
   uint64_t type, contents; /* which; ranks agree on them */
+  bool apart; /* each rank has its own contents; then there are first ones, and
+                 host tasks write some of it */
 } buffer;
 
 /* In what one rank's program differs from that of the others; see differ.c. */
@@ -408,7 +411,13 @@ const cel_reducer *reduce_reducer(reduce_op op, uint32_t size);
 bool program_interpret(program *p);
 /* What one task comes to, in all of the buffers. */
 void step_run(const program *p, const step *s, char *const *bytes);
-/* All of a buffer's first contents; owned. */
+/* Where rank k has its own of a buffer that is apart; else all of it. */
+char *bytes_of_rank(const program *p, int buffer, char *bytes, int k);
+/* Whether this access, or any of the step, is of a buffer that is apart. */
+bool is_apart(const program *p, const access *a);
+bool touches_apart(const program *p, const step *s);
+/* All of a buffer's first contents, of one that is apart of each rank; owned.
+ */
 char *initial_contents(const program *p, int buffer);
 /* An element's first contents. */
 void initial_bytes(int buffer, const int64_t *point, void *out, uint32_t size);

@@ -212,7 +212,7 @@ static const cel_buffer *buffer_of(rank *r, int b) {
   snprintf(name, sizeof name, "b%d", b);
   r->buffer[b] = cel_engine_buffer(r->engine, what->dims, what->extent.max,
                                    what->element_size, what->type, name,
-                                   init ? &init->init : NULL);
+                                   init ? &init->init : NULL, what->apart);
   cel_box room;
   if (buffer_room(what, &room))
     cel_engine_buffer_reserve(r->engine, r->buffer[b], &room);
@@ -378,6 +378,7 @@ typedef struct comparison {
   cel_box box;
   const buffer *b;
   const char *data;
+  const uint8_t *expect; /* on this rank */
   bool wrong;
   int64_t point[3];
 } comparison;
@@ -387,8 +388,8 @@ static void compare(void *context, const int64_t *point) {
   int64_t i = index_of(&at->b->extent, point);
   if (at->wrong || at->s->known[i] == 0) return;
   uint32_t size = at->b->element_size;
-  if (memcmp(at->data + index_of(&at->box, point) * size,
-             at->s->expect + i * size, size) == 0)
+  if (memcmp(at->data + index_of(&at->box, point) * size, at->expect + i * size,
+             size) == 0)
     return;
   at->wrong = true;
   memcpy(at->point, point, sizeof at->point);
@@ -408,6 +409,8 @@ static bool verify_fence(const rank *r, int i, char *text, size_t size) {
                    .box = fence_box(r->program, s, r->index),
                    .b = &r->program->buffer[s->buffer],
                    .data = data};
+  at.expect = (const uint8_t *)bytes_of_rank(r->program, s->buffer,
+                                             (char *)s->expect, r->index);
   if (!cel_box_equal(&at.box, cel_fence_box(r->fence[i]))) {
     snprintf(text, size,
              "mismatch: the fence of step %d on rank %d brings "

@@ -173,7 +173,8 @@ const cel_reducer *reduce_reducer(reduce_op op, uint32_t size) {
 
 void reduce_generate(cel_random *r, const program *p, step *s, int buffer) {
   const struct buffer *b = &p->buffer[buffer];
-  if (s->task != CEL_TASK_KERNEL || s->accesses == MOST_ACCESSES) return;
+  if (s->task != CEL_TASK_KERNEL || s->accesses == MOST_ACCESSES || b->apart)
+    return;
   for (int k = 0; k < s->accesses; ++k)
     if (s->access[k].buffer == buffer) return;
   bool doubles = b->element_size % 8 == 0;

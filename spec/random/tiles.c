@@ -25,7 +25,8 @@ static void take(cel_random *r, const program *p, step *s, int b, cel_mode mode,
 }
 
 bool tiles_suit(const program *p, int first, int second) {
-  return first != second && p->buffer[first].dims >= 2 &&
+  return first != second && !p->buffer[first].apart &&
+         !p->buffer[second].apart && p->buffer[first].dims >= 2 &&
          p->buffer[second].dims >= 2;
 }
 

@@ -125,7 +125,7 @@ function M:buffer(extents, size, name)
   return on(self, nil, function(r, k)
     local list = type(extents) == "function" and extents(k) or extents
     local extent = ffi.new("int64_t[3]", list)
-    return c.cel_engine_buffer(r.engine, #list, extent, size or 8, 0, name or "u", nil)
+    return c.cel_engine_buffer(r.engine, #list, extent, size or 8, 0, name or "u", nil, false)
   end)
 end
 

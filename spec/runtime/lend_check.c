@@ -97,8 +97,8 @@ int main(void) {
   alone_open(&a, &(cel_engine_config){0});
   static cel_init init = {.fill = alone_zero};
   const int64_t extent[3] = {1, 1, 1};
-  buffer = cel_engine_buffer(a.engine, 0, extent, 8, 0, "n", &init);
-  other = cel_engine_buffer(a.engine, 0, extent, 8, 0, "m", &init);
+  buffer = cel_engine_buffer(a.engine, 0, extent, 8, 0, "n", &init, false);
+  other = cel_engine_buffer(a.engine, 0, extent, 8, 0, "m", &init, false);
   cel_rule_box box = {.clamp = false};
   cel_rule_desc desc = {.boxes = 1, .box = &box};
   must(cel_rules_intern(cel_engine_rules(a.engine), &desc, &rule));

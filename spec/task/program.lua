@@ -139,7 +139,7 @@ function M.new(config)
     on_task = config.on_task,
   }, M)
   local cfg = ffi.new("cel_task_graph_config")
-  cfg.ranks = config.ranks or 1
+  cfg.ranks, cfg.alike = config.ranks or 1, config.alike or false
   cfg.horizon_step = config.step or 4
   cfg.horizon_breadth = config.breadth or 64
   cfg.emit, cfg.warn = emit, warn
@@ -163,13 +163,14 @@ local function box_of(extents)
 end
 M.box_of = box_of
 
--- options: init, name, size (of an element), reserve (extents, or min and max).
+-- options: init, name, size (of an element), reserve (extents, or min and max), apart.
 function M:buffer(extents, options)
   options = options or {}
   local b = ffi.new("cel_buffer")
   b.id, b.dims = self.buffers, #extents
   b.extent = box_of(extents)
   b.element_size = options.size or 8
+  b.apart = options.apart or false
   local name = options.name or ("b" .. self.buffers)
   self.anchors[#self.anchors + 1] = { b, name }
   b.name = name

@@ -6,8 +6,9 @@
 
 enum { BOX_TEXT = 160 }; /* three dimensions of two numbers */
 
+/* Into what ranks share. */
 static bool produces(const cel__use *use) {
-  return cel_mode_produces(use->access->mode);
+  return cel_mode_produces(use->access->mode) && !use->access->buffer->apart;
 }
 
 static bool writes_to(const cel__use *use, const cel_buffer *buffer) {

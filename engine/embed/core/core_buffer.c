@@ -88,15 +88,15 @@ static uint64_t part_of(lua_State *L, const cel_buffer *buffer) {
 }
 
 /* buffer(element_size, its type in words, dims, e0, e1, e2, name | nil, init
- * kind, init, what ranks must agree on of it, fd | nil, the bounds of what
- * there is to be room for | nil) init kind: nil, "data" (cdata of the whole
- * buffer) or "lua" (encoded). Ranks agree on data as it is. The file becomes
- * the buffer's. */
+ * kind, init, what ranks must agree on of it, fd | nil, whether it is apart,
+ * the bounds of what there is to be room for | nil) init kind: nil, "data"
+ * (cdata of the whole buffer) or "lua" (encoded). Ranks agree on data as it is.
+ * The file becomes the buffer's. */
 static int buffer_new(lua_State *L) {
   cel_engine *engine;
   if (cel__core_engine(L, &engine) != CEL_E_OK) return cel__push_failure(L);
   cel_advice_submitted(L, cel__user_location(L));
-  lua_settop(L, 17);
+  lua_settop(L, 18);
   uint32_t element_size = (uint32_t)luaL_checkinteger(L, 1);
   size_t said;
   const char *type = luaL_checklstring(L, 2, &said);
@@ -122,9 +122,10 @@ static int buffer_new(lua_State *L) {
     init->hash = cel_hash(identity, length, 0);
   }
   h->buffer = cel_engine_buffer(engine, dims, extent, element_size,
-                                cel_hash(type, said, 0), name, init);
-  if (!lua_isnoneornil(L, 12)) {
-    cel_box box = cel__check_box(L, 12);
+                                cel_hash(type, said, 0), name, init,
+                                lua_toboolean(L, 12));
+  if (!lua_isnoneornil(L, 13)) {
+    cel_box box = cel__check_box(L, 13);
     cel_engine_buffer_reserve(engine, h->buffer, &box);
   }
   cel__backing_add(L, &h->backing, part_of(L, h->buffer));

@@ -192,16 +192,8 @@ local function reserved(self, reserve)
   return lo[1] or 0, lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1
 end
 
---- Makes a buffer. An init function is called with the coordinates of each
---- element that a rank needs, as if all at once: it sees copies of what it
---- captured. A number, a boolean, or a struct as a table of its fields, is what each
---- element has. `reserve`: the part of it that a device's memory gets room for at once,
---- as soon as it gets any of that; true: all. Only how memory is laid out depends on it.
----@param element string|celer.type  element type
----@param extents? integer[]|integer  0 to 3 extents; none: one element
----@param options? celer.buffer_options
----@return celer.buffer
-function M.new(element, extents, options)
+-- `apart`: each rank has contents of its own, which only host tasks write.
+local function make(element, extents, options, apart)
   local type_ = types.find(element, "celer.buffer")
   local dims, size = extents_of.read(extents == nil and {} or extents,
     "celer.buffer: the extents")
@@ -216,9 +208,30 @@ function M.new(element, extents, options)
   end
   local kind, init, identity, fd = prepare_init(self, options.init)
   self.handle = place.check(core.buffer(type_.size, types.identity(type_), dims, size[1] or 1,
-    size[2] or 1, size[3] or 1, self.name, kind, init, identity, fd,
+    size[2] or 1, size[3] or 1, self.name, kind, init, identity, fd, apart,
     reserved(self, options.reserve)))
   return self
+end
+
+--- Makes a buffer. An init function is called with the coordinates of each
+--- element that a rank needs, as if all at once: it sees copies of what it
+--- captured. A number, a boolean, or a struct as a table of its fields, is what each
+--- element has. `reserve`: the part of it that a device's memory gets room for at once,
+--- as soon as it gets any of that; true: all. Only how memory is laid out depends on it.
+---@param element string|celer.type  element type
+---@param extents? integer[]|integer  0 to 3 extents; none: one element
+---@param options? celer.buffer_options
+---@return celer.buffer
+function M.new(element, extents, options) return make(element, extents, options, false) end
+
+--- Makes a buffer of which each rank has contents of its own, that no other sees: for our own
+--- modules. Host tasks write it; ranks may each write all of it.
+---@param element string|celer.type
+---@param extents integer[]
+---@param options celer.buffer_options
+---@return celer.buffer
+function M.apart(element, extents, options)
+  return make(element, extents, options, true)
 end
 
 --- A part of a buffer that the user gave, or all of it.

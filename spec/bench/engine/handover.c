@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
   run r = {.engine = a.engine};
   static cel_init init = {.fill = alone_zero};
   const int64_t extent[3] = {1, 1, 1};
-  r.buffer = cel_engine_buffer(r.engine, 0, extent, 8, 0, "n", &init);
+  r.buffer = cel_engine_buffer(r.engine, 0, extent, 8, 0, "n", &init, false);
   cel_rule_box box = {.clamp = false};
   cel_rule_desc desc = {.boxes = 1, .box = &box};
   must(cel_rules_intern(cel_engine_rules(r.engine), &desc, &r.rule));

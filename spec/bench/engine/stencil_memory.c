@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
   const int64_t extent[3] = {CELLS, 1, 1};
   for (int b = 0; b < 2; ++b)
     r.buffer[b] = cel_engine_buffer(r.engine, 1, extent, sizeof(float), 0, "u",
-                                    b == 0 ? &init : NULL);
+                                    b == 0 ? &init : NULL, false);
   r.around = grown(r.engine, 1);
   r.same = grown(r.engine, 0);
 
