@@ -1,0 +1,319 @@
+#include "comm/image.h"
+
+#include <string.h>
+
+enum { BITS = 64 };
+
+/* ---- marks --------------------------------------------------------------- */
+
+struct cel_image_marks {
+  int64_t rows;
+  uint64_t *word;
+};
+
+cel_image_marks *cel_image_marks_create(int64_t rows) {
+  cel_image_marks *marks = cel_alloc_zero(sizeof *marks);
+  marks->rows = rows;
+  marks->word = cel_alloc_zero((size_t)(rows / BITS + 1) * sizeof *marks->word);
+  return marks;
+}
+
+void cel_image_marks_destroy(cel_image_marks *marks) {
+  if (marks == NULL) return;
+  cel_free(marks->word);
+  cel_free(marks);
+}
+
+static void mark_row(cel_image_marks *marks, int64_t row) {
+  marks->word[row / BITS] |= (uint64_t)1 << (row % BITS);
+}
+
+static void mark_rows(cel_image_marks *marks, int64_t row, int64_t end) {
+  for (; row < end && row % BITS != 0; ++row) mark_row(marks, row);
+  for (; row + BITS <= end; row += BITS) marks->word[row / BITS] = UINT64_MAX;
+  for (; row < end; ++row) mark_row(marks, row);
+}
+
+/* The first row from `row` on that is marked, or not; `end` if there is none.
+ */
+static int64_t next_row(const cel_image_marks *marks, int64_t row, int64_t end,
+                        bool marked) {
+  while (row < end) {
+    uint64_t word = marks->word[row / BITS];
+    if (!marked) word = ~word;
+    word >>= row % BITS;
+    if (word != 0) {
+      row += __builtin_ctzll(word);
+      return row < end ? row : end;
+    }
+    row += BITS - row % BITS;
+  }
+  return end;
+}
+
+/* ---- what an index names --------------------------------------------------
+ */
+
+static int64_t entry(const cel_image_index *index, int64_t at) {
+  switch (index->type) {
+  case CEL_IMAGE_INT32: return ((const int32_t *)index->base)[at];
+  case CEL_IMAGE_UINT32: return ((const uint32_t *)index->base)[at];
+  case CEL_IMAGE_INT64: return ((const int64_t *)index->base)[at];
+  }
+  cel_bug("an index of type %d", (int)index->type);
+}
+
+/* What the entry at place `at` of memory names. */
+static bool mark_entry(cel_image_marks *marks, const cel_image_index *index,
+                       int64_t at, cel_image_fault *fault) {
+  int64_t value = fault->value = entry(index, at);
+  if (index->kind == CEL_IMAGE_ELEMENTS) {
+    if (value < 0 || value >= marks->rows) return false;
+    mark_row(marks, value);
+    return true;
+  }
+  int64_t end = fault->end = entry(index, at + 1);
+  if (value < 0 || end < value || end > marks->rows) return false;
+  mark_rows(marks, value, end);
+  return true;
+}
+
+bool cel_image_mark(cel_image_marks *marks, const cel_image_index *index,
+                    const int64_t min[3], const int64_t max[3],
+                    cel_image_fault *fault) {
+  const int64_t *size = index->size;
+  int64_t at[3];
+  for (at[0] = min[0]; at[0] < max[0]; ++at[0])
+    for (at[1] = min[1]; at[1] < max[1]; ++at[1])
+      for (at[2] = min[2]; at[2] < max[2]; ++at[2]) {
+        int64_t place = at[0] - index->min[0];
+        place = place * size[1] + at[1] - index->min[1];
+        place = place * size[2] + at[2] - index->min[2];
+        if (mark_entry(marks, index, place, fault)) continue;
+        memcpy(fault->at, at, sizeof at);
+        return false;
+      }
+  return true;
+}
+
+/* ---- plans ----------------------------------------------------------------
+ */
+
+/* The parts of a plan. */
+typedef struct parts {
+  int64_t *first_needed, *first_given; /* runs, by rank; and their end */
+  int64_t *needed, *given;             /* pairs of rows */
+} parts;
+
+/* `given` begins where `needed` ends. */
+static parts parts_of(const int64_t *plan, int64_t ranks) {
+  parts p = {.first_needed = (int64_t *)(uintptr_t)plan};
+  p.first_given = p.first_needed + ranks + 1;
+  p.needed = p.first_given + ranks + 1;
+  p.given = p.needed + 2 * p.first_needed[ranks];
+  return p;
+}
+
+bool cel_image_mark_through(cel_image_marks *marks,
+                            const cel_image_index *index, const int64_t *plan,
+                            int64_t ranks, cel_image_fault *fault) {
+  parts p = parts_of(plan, ranks);
+  for (int64_t i = 0; i < p.first_needed[ranks]; ++i) {
+    int64_t min[3] = {p.needed[2 * i], 0, 0};
+    int64_t max[3] = {p.needed[2 * i + 1], 1, 1};
+    if (!cel_image_mark(marks, index, min, max, fault)) return false;
+  }
+  return true;
+}
+
+/* Runs of rows of one home have gaps between them, so of h rows there are no
+ * more than (h + 1) / 2. A home gives as many to each rank at most. */
+uint64_t cel_image_words(int64_t rows, int64_t ranks) {
+  uint64_t n = (uint64_t)ranks, runs = (uint64_t)rows / 2 + n;
+  return 2 * (n + 1) + 4 * runs;
+}
+
+int64_t cel_image_home(int64_t rows, int64_t rank, int64_t ranks) {
+  int64_t least = rows / ranks, longer = rows - least * ranks;
+  return least * rank + (rank < longer ? rank : longer);
+}
+
+void cel_image_list(const cel_image_marks *marks, int64_t rows, int64_t ranks,
+                    int64_t *plan) {
+  plan[ranks] = 0;
+  parts p = parts_of(plan, ranks);
+  int64_t n = 0;
+  for (int64_t k = 0; k < ranks; ++k) {
+    int64_t end = cel_image_home(rows, k + 1, ranks);
+    int64_t row = cel_image_home(rows, k, ranks);
+    p.first_needed[k] = n;
+    if (marks == NULL) continue;
+    while ((row = next_row(marks, row, end, true)) < end) {
+      p.needed[2 * n] = row;
+      row = p.needed[2 * n + 1] = next_row(marks, row, end, false);
+      ++n;
+    }
+  }
+  p.first_needed[ranks] = n;
+  memset(p.first_given, 0, (size_t)(ranks + 1) * sizeof *p.first_given);
+}
+
+/* ---- messages -------------------------------------------------------------
+ */
+
+/* Of each rank: what it gets, then what comes from it. */
+typedef struct amounts {
+  uint64_t *give, *get;
+} amounts;
+
+static amounts amounts_create(int64_t ranks) {
+  amounts a = {.give = cel_alloc_zero(2 * (size_t)ranks * sizeof *a.give)};
+  a.get = a.give + ranks;
+  return a;
+}
+
+static void amounts_release(amounts *a) {
+  cel_free(a->give);
+}
+
+/* How many runs, then the runs; those of its own it tells itself. */
+static cel_status tell(cel_comm *comm, parts *p, amounts *a) {
+  enum { RUN = 2 * sizeof(int64_t) };
+  for (int64_t k = 0; k < comm->ranks; ++k)
+    a->give[k] = RUN * (uint64_t)(p->first_needed[k + 1] - p->first_needed[k]);
+  CEL_TRY(cel_comm_all_to_all(comm, a->give, sizeof *a->give, a->get));
+  p->first_given[0] = 0;
+  for (int64_t k = 0; k < comm->ranks; ++k)
+    p->first_given[k + 1] = p->first_given[k] + (int64_t)(a->get[k] / RUN);
+  return cel_comm_all_to_allv(comm, p->needed, a->give, p->given, a->get);
+}
+
+cel_status cel_image_meet(cel_comm *comm, int64_t *plan) {
+  parts p = parts_of(plan, comm->ranks);
+  amounts a = amounts_create(comm->ranks);
+  cel_status status = tell(comm, &p, &a);
+  amounts_release(&a);
+  return status;
+}
+
+/* ---- rows -----------------------------------------------------------------
+ */
+
+/* Of 8 bytes or 4 a run is mostly one row. */
+static void copy_run(char *to, const char *from, uint64_t bytes) {
+  if (bytes == 8)
+    memcpy(to, from, 8);
+  else if (bytes == 4)
+    memcpy(to, from, 4);
+  else
+    memcpy(to, from, bytes);
+}
+
+static uint64_t run_bytes(const int64_t *run, uint64_t size) {
+  return (uint64_t)(run[1] - run[0]) * size;
+}
+
+static uint64_t all_bytes(const int64_t *run, const int64_t *first, int64_t k,
+                          uint64_t size) {
+  uint64_t bytes = 0;
+  for (int64_t i = first[k]; i < first[k + 1]; ++i)
+    bytes += run_bytes(run + 2 * i, size);
+  return bytes;
+}
+
+/* Where rows come from and go to. */
+typedef struct ends {
+  int64_t first; /* row of `home` */
+  uint64_t size; /* of a row */
+  const char *home;
+  char *copy;
+} ends;
+
+/* Runs for rank k one behind the other; where the next ones go. */
+static char *pack(const parts *p, const ends *e, int64_t k, char *to) {
+  for (int64_t i = p->first_given[k]; i < p->first_given[k + 1]; ++i) {
+    const int64_t *run = p->given + 2 * i;
+    uint64_t bytes = run_bytes(run, e->size);
+    copy_run(to, e->home + (uint64_t)(run[0] - e->first) * e->size, bytes);
+    to += bytes;
+  }
+  return to;
+}
+
+static const char *unpack(const parts *p, const ends *e, int64_t k,
+                          const char *from) {
+  for (int64_t i = p->first_needed[k]; i < p->first_needed[k + 1]; ++i) {
+    const int64_t *run = p->needed + 2 * i;
+    uint64_t bytes = run_bytes(run, e->size);
+    copy_run(e->copy + (uint64_t)run[0] * e->size, from, bytes);
+    from += bytes;
+  }
+  return from;
+}
+
+/* What is this rank's own goes no way around. */
+static void copy_own(const parts *p, const ends *e, int64_t me) {
+  for (int64_t i = p->first_needed[me]; i < p->first_needed[me + 1]; ++i) {
+    const int64_t *run = p->needed + 2 * i;
+    copy_run(e->copy + (uint64_t)run[0] * e->size,
+             e->home + (uint64_t)(run[0] - e->first) * e->size,
+             run_bytes(run, e->size));
+  }
+}
+
+static char *room_of(cel_image_room *room, uint64_t bytes) {
+  if (room->bytes < bytes) {
+    cel_free(room->data);
+    room->data = cel_alloc(bytes);
+    room->bytes = bytes;
+  }
+  return room->data;
+}
+
+void cel_image_room_release(cel_image_room *room) {
+  cel_free(room->data);
+  *room = (cel_image_room){0};
+}
+
+/* Counts too; gives the bytes that go. */
+static uint64_t weigh(const parts *p, const ends *e, const cel_comm *comm,
+                      amounts *a, cel_image_traffic *sum) {
+  uint64_t out = 0;
+  for (int64_t k = 0; k < comm->ranks; ++k) {
+    if (k == comm->rank) continue;
+    a->give[k] = all_bytes(p->given, p->first_given, k, e->size);
+    a->get[k] = all_bytes(p->needed, p->first_needed, k, e->size);
+    out += a->give[k];
+    sum->messages += a->give[k] > 0;
+    sum->needed += a->get[k];
+  }
+  sum->bytes += out;
+  return out;
+}
+
+static cel_status go(cel_comm *comm, const parts *p, const ends *e, amounts *a,
+                     cel_image_room *room, cel_image_traffic *sum) {
+  uint64_t out = weigh(p, e, comm, a, sum), in = 0;
+  for (int64_t k = 0; k < comm->ranks; ++k) in += a->get[k];
+  char *sent = room_of(room, out + in + 1), *to = sent;
+  for (int64_t k = 0; k < comm->ranks; ++k)
+    if (k != comm->rank) to = pack(p, e, k, to);
+  CEL_TRY(cel_comm_all_to_allv(comm, sent, a->give, to, a->get));
+  const char *from = to;
+  for (int64_t k = 0; k < comm->ranks; ++k)
+    if (k != comm->rank) from = unpack(p, e, k, from);
+  copy_own(p, e, comm->rank);
+  return CEL_E_OK;
+}
+
+cel_status cel_image_bring(cel_comm *comm, const int64_t *plan, int64_t rows,
+                           uint64_t row_bytes, const void *home, void *copy,
+                           cel_image_room *room, cel_image_traffic *sum) {
+  parts p = parts_of(plan, comm->ranks);
+  ends e = {cel_image_home(rows, comm->rank, comm->ranks), row_bytes, home,
+            copy};
+  amounts a = amounts_create(comm->ranks);
+  cel_status status = go(comm, &p, &e, &a, room, sum);
+  amounts_release(&a);
+  return status;
+}
