@@ -25,6 +25,7 @@ local names = {
   constant = { "mapper.builtin", "constant" },
   transposed = { "mapper.builtin", "transposed" },
   boxes = { "mapper.boxes", "boxes" },
+  image = { "submit.image", "new", true },
   even_split = { "mapper.builtin", "even_split" },
   rule = { "mapper.rules", "describe", true },
   buffer = { "data.buffer", "new", true },

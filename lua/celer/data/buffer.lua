@@ -296,6 +296,9 @@ function Buffer:free()
   end
   self.freed = true
   core.buffer_free(self.handle)
+  if rawget(self, "image_copies") or rawget(self, "image_plans") then
+    require("celer.submit.image").freed(self)
+  end
 end
 
 function Buffer:__tostring()

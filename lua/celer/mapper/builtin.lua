@@ -109,6 +109,44 @@ function M.even_split(chunk, buffer)
   return whole(buffer):with(0, at(chunk.min[0]), at(chunk.max[0]))
 end
 
+local function check_entries(chunk, buffer)
+  if chunk.dims == buffer.dims or chunk.dims == 1 and buffer.dims > 0 then return end
+  fail("celer.image: the index space has %s and the index %d; say by `of` which part of the "
+    .. "index a chunk has", words.count(chunk.dims, "dimension"), buffer.dims)
+end
+M.check_entries = check_entries
+
+--- Of an index that says what is read: the entries at the chunk's own coordinates, or those of
+--- the rows that it counts.
+---@param chunk celer.chunk
+---@param buffer celer.extents
+---@return celer.box
+function M.entries(chunk, buffer)
+  check_entries(chunk, buffer)
+  if chunk.dims == buffer.dims then return chunk end
+  return whole(buffer):with(0, chunk.min[0], chunk.max[0])
+end
+
+--- What a mapper gives, and one row more.
+---@param of celer.range_mapper
+---@return celer.range_mapper
+function M.with_end(of)
+  return function(chunk, buffer)
+    local part = of(chunk, buffer)
+    return part:with(0, part.min[0], part.max[0] + 1)
+  end
+end
+
+--- A mapper of its own each time, for what reads all of a buffer and is told apart.
+---@param name string
+---@return celer.range_mapper
+function M.another_all(name)
+  return function(chunk, buffer)
+    refuse_call(name, chunk)
+    return whole(buffer)
+  end
+end
+
 local function check_dim(name, dim)
   if type(dim) ~= "number" or dim % 1 ~= 0 or dim < 0 or dim > 2 then
     fail("celer.%s takes dimensions from 0, not %s", name, tostring(dim))

@@ -10,11 +10,11 @@ local M = {}
 M.modules = { "submit.queue", "submit.group", "data.buffer", "box", "data.view",
   "data.snapshot", "data.object", "kernel.kernel", "submit.weights", "host.communicator",
   "host.shared_file", "data.device_view", "data.host_memory", "host.lane", "submit.hints",
-  "submit.collective", "kernel.nd_range", "data.types", "mapper.builtin", "submit.placement",
-  "io.files", "io.hdf5.datasets", "io.hdf5.values", "io.palette", "submit.balance",
-  "kernel.plain", "kernel.from_lua.function", "io.image", "io.csv", "draw.plot",
-  "draw.show", "io.series", "arrays.expression", "arrays.math", "arrays.make", "arrays.skeletons",
-  "run.progress" }
+  "submit.collective", "submit.image", "kernel.nd_range", "data.types", "mapper.builtin",
+  "submit.placement", "io.files", "io.hdf5.datasets", "io.hdf5.values", "io.palette",
+  "submit.balance", "kernel.plain", "kernel.from_lua.function", "io.image", "io.csv",
+  "draw.plot", "draw.show", "io.series", "arrays.expression", "arrays.math", "arrays.make",
+  "arrays.skeletons", "run.progress" }
 
 --- Names in celer that are tables of functions.
 M.libraries = { io = true, math = true }

@@ -11,6 +11,7 @@ local checking = require "celer.tools.check"
 local collective = require "celer.submit.collective"
 local division = require "celer.submit.hints"
 local forms = require "celer.host.form"
+local images = require "celer.submit.image"
 local by_signature = require "celer.kernel.by_signature"
 local functions = require "celer.kernel.from_lua.function"
 local kernels = require "celer.kernel.kernel"
@@ -30,6 +31,8 @@ local words = require "celer.words"
 local fail = place.fail
 local Buffer, makers = buffers.Buffer, mapper.makers
 local one_to_one, all = mapper.one_to_one, mapper.all
+local find_image, resolve_images = images.find, images.resolve
+local several = select(2, core.rank()) > 1
 local type, getmetatable, setmetatable = type, getmetatable, setmetatable
 
 local M = {}
@@ -129,11 +132,20 @@ local function check_access(self, call, buffer, map)
   mapper.refuse_maker(call, map)
 end
 
+-- An image says what is read.
+local function note_image(self, mode, call, buffer)
+  if modes[mode] ~= modes.read then
+    fail("%s: %s is given an image, which is for cg:read", call, buffer.name)
+  end
+  self.images = true
+end
+
 local function declare(self, mode, call, buffer, map)
   if getmetatable(self) ~= Group or self.done or getmetatable(buffer) ~= Buffer
     or buffer.freed or (map and (type(map) ~= "function" or makers[map])) then
     check_access(self, call, buffer, map)
   end
+  if find_image(map) then note_image(self, mode, call, buffer) end
   return add(self, { buffer, mode, map or one_to_one, self, buffer.handle })
 end
 
@@ -513,6 +525,7 @@ local function submit_first(self, range, kernel, ...)
     return submit_anew(self, range, kernel, ...)
   end
   local n, given = select("#", ...), by_signature.accesses(self, kernel, ...)
+  if self.images then resolve_images(self, "cg:parallel_for", range_for(kernel, range)) end
   if not submit_again(self, range, kernel, unpack(given, 1, n)) then
     submit_anew(self, range, kernel, unpack(given, 1, n))
   end
@@ -524,6 +537,10 @@ end
 ---@param ... any  accesses and values, as the kernel's parameters want them, or buffers in the
 --- place of accesses: in C++ the parameters say the mode, and in Lua celer derives the access
 function Group:parallel_for(range, kernel, ...)
+  if getmetatable(self) == Group and self.images and not self.done
+    and kernels.is_kernel(kernel) then
+    resolve_images(self, "cg:parallel_for", range_for(kernel, range))
+  end
   if not submit_again(self, range, kernel, ...) then submit_first(self, range, kernel, ...) end
 end
 
@@ -726,6 +743,10 @@ function Group:host_task(where, f, ...)
     and placements.is_placement(where) and submit_short(self, where, f, ...) then return end
   open(self, "cg:host_task")
   local placement, range, group, at = spread(self, where)
+  if self.images then
+    if group or placements.is_placement(where) then images.refuse("cg:host_task", where) end
+    resolve_images(self, "cg:host_task", range)
+  end
   local flag = type(f) == "function" and take_flag(self)
   if flag then
     when.keep(flag, is_access, ...)
@@ -752,6 +773,7 @@ function Group:interop_task(range, f, ...)
       .. "divided over devices%s", tostring(range), placements.is_placement(range)
       and (", and by cg:hint { place = %s } where"):format(tostring(range)) or "")
   end
+  if self.images then resolve_images(self, "cg:interop_task", range) end
   local at = home_of(self, "cg:interop_task", true)
   submit_function(self, interop_task, at and ONCE or SPLIT, range, nil, at, f, ...)
 end
@@ -765,6 +787,7 @@ end
 ---@return userdata?
 function M.prepare(self, range, kernel, ...)
   local plans = plans_of[kernel]
+  if self.images and several then return nil end -- hidden tasks may have to come before it
   local divided, handles = divide(self, range)
   if not plans or not divided or effects_of(self) then return nil end
   return prepare(plans, label_of(self, kernel.name), divided, handles, self, range, ...)
@@ -777,6 +800,7 @@ end
 ---@return celer.command_group
 function M.new(hints)
   return setmetatable({ n = 0, hints = hints or unhinted, done = false, more = false,
+    images = false,
     false, false, false, false }, Group)
 end
 

@@ -84,7 +84,7 @@ end
 local function make(sums, devices, text, zeros, rows)
   local handle = core.weights(sums, devices, text)
   return setmetatable({ zeros = zeros, rows = rows, text = text, handle = handle,
-    handles = { handle } }, Weights)
+    handles = { handle, text = text } }, Weights)
 end
 
 local function of_rows(by_rank, by_device, text)

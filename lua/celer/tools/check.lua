@@ -49,7 +49,8 @@ function M.submit(name, accesses, kernel)
   if callers then add_name(all.callers, callers) end
   for i, access in ipairs(accesses) do
     local one = all[i] or { file = access.file, line = access.line, mode = access.mode,
-      buffers = {}, kernel = kernel and kernel.name, dims = access.buffer.dims }
+      buffers = {}, kernel = kernel and kernel.name, dims = access.buffer.dims,
+      by_image = rawget(access, "by_image") ~= nil }
     all[i] = one
     add_name(one.buffers, access.buffer.name)
   end
@@ -221,7 +222,7 @@ end
 -- What is moved in vain, of an access that reads or keeps. Tasks of celer's own
 -- have accesses for the sake of their order.
 local function hint(row, access, what)
-  if row.promised == 0 or row.name:find("^celer%.") then return nil end
+  if row.promised == 0 or row.name:find("^celer%.") or access.by_image then return nil end
   if row.touched == 0 and row.outside then return nil end -- it was to be used there
   if row.touched == 0 then
     return ("%s is never used; %s may be moved for it in vain"):format(what,

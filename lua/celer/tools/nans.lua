@@ -126,11 +126,12 @@ local function parts_of(access, space)
   return ok and boxes or {}
 end
 
+-- Of what is read by an image that is all of the buffer, not the copy.
 local function look_at(self, access, keeps)
+  local buffer = rawget(access, "by_image") or access.buffer
   for _, part in ipairs(parts_of(access, self.space)) do
-    self.seen[#self.seen + 1] = { buffer = access.buffer,
-      future = look_through(self.label, access.buffer, part, keeps,
-        rawget(access, "operator")) }
+    self.seen[#self.seen + 1] = { buffer = buffer,
+      future = look_through(self.label, buffer, part, keeps, rawget(access, "operator")) }
   end
 end
 

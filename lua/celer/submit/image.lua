@@ -1,0 +1,434 @@
+--- image.lua -- celer.image: reads of what an index buffer names.
+---
+--- An image is a range mapper that gives all of the buffer: that is what a rank alone reads.
+--- Where there are several ranks, each one gets a *copy* in the place of the buffer, of which it
+--- has only what its part of the index names. Before the task come hidden ones. *Find* and
+--- *meet* are submitted where the index, or the cut of the task, is another than the last time:
+--- then each rank knows what it gives to whom. *Bring* is, where the buffer has changed since.
+--- What has changed follows from what was submitted, so it is the same on all ranks, and the
+--- script waits for nothing.
+local codec = require "string.buffer"
+local buffers = require "celer.data.buffer"
+local collective = require "celer.submit.collective"
+local core = require "celer.core"
+local division = require "celer.submit.hints"
+local lane = require "celer.host.image"
+local mapper = require "celer.mapper.builtin"
+local nd_range = require "celer.kernel.nd_range"
+local each = require("celer.tables").each
+local place = require "celer.place"
+local spaces = require "celer.space"
+local trace = require "celer.mapper.trace"
+local words = require "celer.words"
+
+local fail = place.fail
+
+local M = {}
+
+local MOST = 16 -- that are remembered of one buffer, or used by one task
+local SPLIT = core.facts.placement.split
+local fields = core.facts.access
+local NAME = "celer.image"
+
+local function whole(buffer) return buffers.whole(buffer) end
+
+-- ---- images -------------------------------------------------------------------
+
+---@class celer.image_options
+---@field as? "elements"|"ranges"
+---@field of? celer.range_mapper  which entries of the index a chunk has; or an image of it
+
+---@class celer.image
+---@field index celer.buffer
+---@field kind "elements"|"offsets"|"pairs"
+---@field of celer.range_mapper
+---@field entries celer.range_mapper  what is read of the index for that
+---@field through? celer.image  in their place: the image whose rows the entries are
+---@field depth integer  how many images it takes
+
+local images = setmetatable({}, { __mode = "k" }) -- by mapper
+
+--- What a mapper of celer.image is about; nil for all other mappers.
+---@param map any
+---@return celer.image?
+function M.find(map) return images[map] end
+
+local index_types = { i4 = true, u4 = true, i8 = true }
+
+local function check_index(index)
+  if not buffers.is_buffer(index) then
+    fail("celer.image: the first argument must be the buffer that says what is read, not %s",
+      words.a(index))
+  elseif index.freed then
+    fail("celer.image: the buffer %s was freed", index.name)
+  elseif not index_types[index.type.class .. index.type.size] then
+    fail("celer.image: %s holds %s; an index holds int32_t, uint32_t or int64_t", index.name,
+      index.type.name)
+  end
+end
+
+local function kind_of(index, as)
+  if as == nil or as == "elements" then return "elements" end
+  if as ~= "ranges" then
+    fail("celer.image: as must be \"elements\" or \"ranges\", not %s", type(as) == "string"
+      and ("%q"):format(as) or words.a(as))
+  elseif index.dims == 1 then
+    return "offsets"
+  elseif index.dims == 2 and index.size[1] == 2 then
+    return "pairs"
+  end
+  fail("celer.image: %s says no ranges: these are offsets, in one dimension, or pairs, in two of "
+    .. "which the second has 2", index.name)
+end
+
+local function check_of(of, index, kind)
+  if of == nil then return end
+  if type(of) ~= "function" then
+    fail("celer.image: of must be a range mapper, or an image, not %s", words.a(of))
+  end
+  mapper.refuse_maker(NAME, of)
+  if images[of] and (kind ~= "elements" or index.dims ~= 1) then
+    fail("celer.image: of is an image, which is for an index of one dimension, as elements")
+  end
+end
+
+local known_options = { as = true, of = true }
+
+--- Has a task read of a buffer exactly the rows that an index names: as "elements", each of
+--- its entries one, or as "ranges", from offsets or from pairs. `of` says which entries a chunk
+--- has: a range mapper, by default the entries at its own coordinates (or rows of them); or an
+--- image of the index. A buffer of one dimension has its elements for rows. A rank alone reads
+--- all of the buffer.
+---@param index celer.buffer  of int32_t, uint32_t or int64_t
+---@param options? celer.image_options
+---@return celer.range_mapper
+function M.new(index, options)
+  check_index(index)
+  options = options == nil and {} or options
+  words.check_options(NAME, options, known_options, '{ as = "ranges" }')
+  local kind = kind_of(index, options.as)
+  check_of(options.of, index, kind)
+  local of, map = options.of or mapper.entries, mapper.another_all "image"
+  images[map] = { index = index, kind = kind, of = of,
+    entries = kind == "offsets" and mapper.with_end(of) or of, through = images[of],
+    depth = 1 + (images[of] and images[of].depth or 0) }
+  return map
+end
+
+-- ---- how a task is cut ----------------------------------------------------------
+
+---@class celer.image_cut
+---@field range any  as a host task takes it
+---@field space celer.space
+---@field hints celer.hints  that cut a host task so
+---@field weights string  as text; "": none
+---@field key string
+
+local function cut_of(group, space, grouped)
+  local hints, dims = group.hints, space.dims
+  local divided, handles = division.resolve(hints, dims, SPLIT, grouped)
+  local cuts, range = divided.cuts, space.core
+  local g = { tonumber(divided.granularity0), tonumber(divided.granularity1),
+    tonumber(divided.granularity2) }
+  for d = 3, dims + 1, -1 do g[d] = nil end
+  local own = { split = cuts > 0 and cuts .. "d" or nil, granularity = g[1] and g or nil,
+    weights = hints.weights, oversubscribe = 1, fold = 1 }
+  local key = ("%d %d %s %d,%d,%d %d,%d,%d"):format(dims, cuts, table.concat(g, ","),
+    tonumber(range.min0), tonumber(range.min1), tonumber(range.min2), tonumber(range.max0),
+    tonumber(range.max1), tonumber(range.max2))
+  return { range = space.box, space = space, hints = own, key = key,
+    weights = handles and handles.text or "" }
+end
+
+-- ---- what is remembered -----------------------------------------------------------
+
+-- What ranks give each other of any buffer of so many rows, by one image, under one cut.
+---@class celer.image_plan
+---@field image celer.image
+---@field key string  of the cut
+---@field rows integer
+---@field words celer.buffer  as engine/comm/image.h has them
+---@field head celer.buffer
+---@field inspections integer
+---@field seen table  of what the last inspection depends on
+---@field copies table<celer.image_copy, boolean>  held weakly: they are their buffers'
+
+-- Of one buffer by one plan.
+---@class celer.image_copy
+---@field plan celer.image_plan
+---@field buffer celer.buffer
+---@field sent celer.buffer
+---@field brought integer|false  how often the data had changed then; false: never
+---@field inspections integer  of the plan, then
+
+local function make_plan(image, key, data)
+  local ranks, rows = select(2, core.rank()), data.size[0]
+  local name = ("of %s rows by %s"):format(rows, image.index.name)
+  return { image = image, key = key, rows = rows, inspections = 0, seen = {},
+    copies = setmetatable({}, { __mode = "k" }),
+    head = buffers.apart("int64_t", { lane.HEAD }, { name = "head " .. name, init = 0 }),
+    words = buffers.apart("int64_t", { 2 * rows + 6 * ranks + 4 }, -- see cel_image_words
+      { name = "plan " .. name }) }
+end
+
+local function make_copy(plan, data)
+  local copy = { plan = plan, brought = false, inspections = 0,
+    sent = buffers.apart("int64_t", { lane.SENT }, { name = "sent of " .. data.name, init = 0 }),
+    buffer = buffers.apart(data.type, data.extents, { name = data.name }) }
+  plan.copies[copy] = true
+  return copy
+end
+
+local function end_copy(copy)
+  copy.plan.copies[copy] = nil
+  copy.buffer:free()
+  copy.sent:free()
+  copy.plan = false
+end
+
+local function end_plan(plan)
+  for copy in each(plan.copies) do end_copy(copy) end
+  plan.head:free()
+  plan.words:free()
+end
+
+-- The newest first. Of too many the oldest goes: on all ranks the same.
+local function find_in(buffer, field, is_it, make, finish)
+  local list = rawget(buffer, field) or {}
+  rawset(buffer, field, list)
+  for i, one in ipairs(list) do
+    if is_it(one) then
+      table.insert(list, 1, table.remove(list, i))
+      return one
+    end
+  end
+  local made = make()
+  table.insert(list, 1, made)
+  if list[MOST + 1] then finish(table.remove(list)) end
+  return made
+end
+
+local function plan_of(data, image, cut)
+  return find_in(image.index, "image_plans", function(plan)
+    return plan.key == cut.key and plan.rows == data.size[0] and plan.image.kind == image.kind
+      and plan.image.of == image.of
+  end, function() return make_plan(image, cut.key, data) end, end_plan)
+end
+
+local function copy_of(data, plan)
+  return find_in(data, "image_copies", function(copy) return copy.plan == plan end,
+    function() return make_copy(plan, data) end,
+    function(copy) if copy.plan then end_copy(copy) end end)
+end
+
+--- Ends what is remembered of a buffer that is freed.
+---@param buffer celer.buffer
+function M.freed(buffer)
+  for _, copy in ipairs(rawget(buffer, "image_copies") or {}) do
+    if copy.plan then end_copy(copy) end
+  end
+  for _, plan in ipairs(rawget(buffer, "image_plans") or {}) do end_plan(plan) end
+  rawset(buffer, "image_copies", nil)
+  rawset(buffer, "image_plans", nil)
+end
+
+-- ---- hidden tasks -----------------------------------------------------------------
+
+-- One of our own; `declare` gives its arguments.
+local function submit(hints, where, f, declare)
+  local groups = require "celer.submit.group"
+  local group = groups.new(hints)
+  group:name(NAME)
+  group:host_task(where, f, declare(group))
+  groups.close(group)
+end
+
+local function on_all() return collective.collective(NAME) end
+
+-- What each rank needs: of the entries that its chunk has, or that another image names.
+local function find(plan, data, inner, cut)
+  local image = plan.image
+  local what = { number = plan.inspections, kind = image.kind, rows = plan.rows,
+    index = image.index.name, of = data.name }
+  if inner then
+    submit(nil, on_all(), lane.find_through, function(cg)
+      return cg:read(inner.buffer, mapper.all), cg:read(inner.plan.words, mapper.all),
+        cg:read_write(plan.head, mapper.all), cg:discard_write(plan.words, mapper.all), what
+    end)
+  else
+    submit(cut.hints, cut.range, lane.find, function(cg)
+      return cg:read(image.index, image.entries), cg:read_write(plan.head, mapper.all),
+        cg:discard_write(plan.words, mapper.all), what
+    end)
+  end
+end
+
+local function inspect(plan, data, inner, cut)
+  plan.inspections = plan.inspections + 1
+  find(plan, data, inner, cut)
+  submit(nil, on_all(), lane.meet, function(cg)
+    return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
+      plan.inspections, plan.rows
+  end)
+end
+
+local function bring(copy, data)
+  submit(nil, on_all(), lane.bring, function(cg)
+    return cg:read_write(copy.sent, mapper.all), cg:read(copy.plan.words, mapper.all),
+      cg:read(data, mapper.even_split), cg:discard_write(copy.buffer, mapper.all),
+      data.size[0], data.bytes / math.max(data.size[0], 1)
+  end)
+end
+
+-- ---- what has changed ---------------------------------------------------------------
+
+local function changes(buffer) return core.buffer_changes(buffer.handle) end
+
+-- What the rule of the entries has come to, as text: which object that is may be another thing
+-- on each rank. Raises where one rank's chunk cannot be told by one
+-- box.
+local function rule_of(image, cut)
+  local rule, params = trace.rule(image.entries, cut.space.box, whole(image.index))
+  if rule.opaque or rule.desc.boxes ~= 1 or rule.desc.each[1] > 0 then
+    fail("celer.image: of gives %s for a chunk of %s; it must give one box, in closed form",
+      rule.opaque and "what has no closed form" or "several boxes", image.index.name)
+  end
+  local desc = rule.desc
+  return codec.encode { params, desc.clamp, desc.spans, desc.code }
+end
+
+-- Raises on a rank alone what would be raised on several.
+local function check_rules(image, cut)
+  if image.index.freed then fail("celer.image: the buffer %s was freed", image.index.name) end
+  if image.through then return check_rules(image.through, cut) end
+  rule_of(image, cut)
+end
+
+-- Whether an inspection is needed; notes on what it depends.
+local function is_new(plan, inner, cut)
+  local now = { changes = changes(plan.image.index), weights = cut.weights }
+  if inner then
+    now.inner, now.inspections = inner, inner.plan.inspections
+  else
+    now.rule = rule_of(plan.image, cut)
+  end
+  local seen = plan.seen
+  plan.seen = now
+  for _, key in ipairs { "changes", "weights", "inner", "inspections", "rule" } do
+    if seen[key] ~= now[key] then return true end
+  end
+  return false
+end
+
+-- A copy that is as the buffer is now.
+local function current(data, image, cut)
+  if image.index.freed then fail("celer.image: the buffer %s was freed", image.index.name) end
+  local inner = image.through and current(image.index, image.through, cut)
+  local plan = plan_of(data, image, cut)
+  if is_new(plan, inner, cut) then inspect(plan, data, inner, cut) end
+  local copy, now = copy_of(data, plan), changes(data)
+  if copy.brought ~= now or copy.inspections ~= plan.inspections then bring(copy, data) end
+  copy.brought, copy.inspections = now, plan.inspections
+  return copy
+end
+
+-- ---- accesses -------------------------------------------------------------------------
+
+-- Raises where the task may also change what it reads by an image: a rank alone would see that.
+local function check_other_accesses(group, access, call)
+  for i = 1, group.n do
+    local other = group[i]
+    if other.buffer == access.buffer and other.mode ~= "read" then
+      fail("%s: %s is read by an image and changed by the same task (cg:%s): write to a second "
+        .. "buffer", call, access.buffer.name, other.mode)
+    end
+  end
+end
+
+local function check_access(group, access, call)
+  if access.buffer.dims == 0 then
+    fail("%s: %s has no dimensions, so no row of it can be named by an image", call,
+      access.buffer.name)
+  end
+  check_other_accesses(group, access, call)
+  rawset(access, "by_image", access.buffer) -- for celer check and --check-nan
+end
+
+local function check(group, call)
+  local own = group.more and group.more.own or {}
+  if own.place or own.fold then
+    fail("%s: what is read by an image is for a task that is divided: cg:hint gave %s", call,
+      own.place and "a place" or "fold")
+  end
+  local count = 0
+  for i = 1, group.n do
+    local image = images[group[i].map]
+    if image then
+      check_access(group, group[i], call)
+      count = count + image.depth
+    end
+  end
+  if count > MOST then -- else what is remembered for one goes when the next one comes
+    fail("%s: the task reads by %d images, with those that they go through: %d are the most",
+      call, count, MOST)
+  end
+end
+
+--- Refuses a task that is not divided.
+---@param call string
+---@param where any
+function M.refuse(call, where)
+  fail("%s: it runs at %s, and what is read by an image is for a task that is divided over a "
+    .. "range; celer.all reads all of a buffer", call, tostring(where))
+end
+
+--- Of a group that is to get its work, with accesses by images: submits what brings the data,
+--- and gives it the copies in the place of the buffers.
+---@param group celer.command_group
+---@param call string
+---@param range any  as the work takes it
+function M.resolve(group, call, range)
+  group.images = false
+  check(group, call)
+  local alone = select(2, core.rank()) == 1
+  local grouped = nd_range.is_nd_range(range) and range or nil
+  local space = spaces.of(grouped and grouped.size or range, call)
+  if space.empty then return end
+  local cut = cut_of(group, space, grouped)
+  for i = 1, group.n do
+    local access = group[i]
+    local image = images[access.map]
+    if image and alone then
+      check_rules(image, cut)
+    elseif image then
+      local copy = current(access.buffer, image, cut).buffer
+      rawset(access, fields.buffer, copy)
+      rawset(access, fields.map, mapper.all)
+      rawset(access, core.facts.hidden.handle, copy.handle)
+    end
+  end
+end
+
+--- What ranks have sent for a buffer's images since they came to be: messages, their bytes, the
+--- bytes that ranks needed of others; exchanges and inspections. For specs and benchmarks: it
+--- waits.
+---@param data celer.buffer
+---@return {messages: integer, bytes: integer, needed: integer, exchanges: integer,
+---  inspections: integer}
+function M.traffic(data)
+  local sum = { messages = 0, bytes = 0, needed = 0, exchanges = 0, inspections = 0 }
+  for _, copy in ipairs(rawget(data, "image_copies") or {}) do
+    if copy.plan then
+      local total = buffers.apart("int64_t", { lane.SENT }, { name = "total" })
+      submit(nil, on_all(), lane.total, function(cg)
+        return cg:read(copy.sent, mapper.all), cg:discard_write(total, mapper.all)
+      end)
+      local all = require("celer.submit.queue").new():wait(total)
+      for i, name in ipairs(lane.sent) do sum[name] = sum[name] + tonumber(all(i - 1)) end
+      sum.inspections = sum.inspections + copy.plan.inspections
+    end
+  end
+  return sum
+end
+
+return M
