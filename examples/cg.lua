@@ -69,8 +69,7 @@ repeat
 until (left and left <= tolerance ^ 2 * first) or steps >= 4 * n
 
 compare(range, x, celer.reduce(error_, "max"))
-local errors, left = q:drain(error_, rr)
-local worst = errors() / (n + 1) ^ 4 * 16 -- of the largest value
+local worst = q:drain(error_)() / (n + 1) ^ 4 * 16 -- of the largest value
 print(("%d x %d: %d steps, relative error below %.0e: %s"):format(n, n, steps,
   100 * tolerance, worst < 100 * tolerance))
-if to_the_bit.reproducible then print(("|r|^2 = %.17g"):format(left())) end
+if to_the_bit.reproducible then print(("|r|^2 = %.17g"):format(residuals[steps]:get()())) end

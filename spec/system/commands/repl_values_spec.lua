@@ -83,9 +83,10 @@ describe("a buffer", function()
     local body = "body = celer.struct('body', 'float x, v; unsigned int id; int n[2];')"
     local make = "b = celer.buffer(body, {2}, {name = 'b', "
       .. "init = function(i) return {x = i, v = 0.5, id = 7} end})"
-    assert.equal(text("buffer b: body[2], 40 bytes", " [0] {x = 0, v = 0.5, id = 7}",
-      " [1] {x = 1, v = 0.5, id = 7}"), shown(body, make, "b"))
-    assert.equal("{x = 1, v = 0.5, id = 7}", shown(body, make, "celer.queue():wait(b)(1)"))
+    assert.equal(text("buffer b: body[2], 40 bytes", " [0] {x = 0, v = 0.5, id = 7, n = {0, 0}}",
+      " [1] {x = 1, v = 0.5, id = 7, n = {0, 0}}"), shown(body, make, "b"))
+    assert.equal("{x = 1, v = 0.5, id = 7, n = {0, 0}}",
+      shown(body, make, "celer.queue():wait(b)(1)"))
     assert.equal(text("buffer f: float2[1][2], 16 bytes", " {x = 1, y = 2} {x = 3, y = 4}"),
       shown("celer.buffer('float2', {1, 2}, {name = 'f', init = {{{1, 2}, {3, 4}}}})"))
   end)
