@@ -166,8 +166,8 @@ static bool may_sweep(const cel_instr_graph *graph, const cel_fold *fold,
   return true;
 }
 
-/* As many steps from `first` on as go in one sweep; none where all that the
- * fold touches fits, or no two steps go together. */
+/* As many steps from `first` on as go in one sweep, or one after another: all
+ * that fit together, or the first alone, where no two go in bands. */
 static void plan_sweep(cel_instr_graph *graph, sweep *w) {
   uint64_t room_bytes = room_of(graph);
   uint64_t block = graph->config.sweep_bytes > 0 ? 0 : graph->config.block;
@@ -180,7 +180,8 @@ static void plan_sweep(cel_instr_graph *graph, sweep *w) {
     touched bytes = count_bytes(w, block, room);
     cel_box box = cel_fold_box(w->fold, w->first, w->chunk);
     uint64_t rows = (uint64_t)(box.max[0] - box.min[0]);
-    if (bytes.row * rows + bytes.besides <= room_bytes) break;
+    w->bands = 1;
+    if (bytes.row * rows + bytes.besides <= room_bytes) return;
     if (plan_bands(w, room_bytes, bytes)) return;
   }
   w->bands = 1;
@@ -215,10 +216,11 @@ static cel_status add_sweep(cel_instr_graph *graph, const cel_command *command,
       cel_box all = cel_fold_box(w->fold, s, w->chunk), box = all;
       box.min[0] = edge(w, s, b, &all);
       box.max[0] = edge(w, s, b + 1, &all);
-      if (!cel_box_is_empty(&box)) CEL_TRY(add_step(graph, command, s, &box));
+      if (w->bands == 1 || !cel_box_is_empty(&box))
+        CEL_TRY(add_step(graph, command, s, &box));
     }
   }
-  graph->backwards = w->up;
+  if (w->bands > 1) graph->backwards = w->up;
   return CEL_E_OK;
 }
 
@@ -229,16 +231,12 @@ cel_status cel__fold_add(cel_instr_graph *graph, const cel_command *command) {
     sweep w = {.fold = fold,
                .chunk = &command->chunk,
                .up = !graph->backwards,
-               .first = s};
+               .first = s,
+               .last = fold->steps,
+               .bands = 1};
     if (sweeps) plan_sweep(graph, &w);
-    if (sweeps && w.bands > 1) {
-      CEL_TRY(add_sweep(graph, command, &w));
-      s = w.last;
-    } else {
-      cel_box box = cel_fold_box(fold, s, &command->chunk);
-      CEL_TRY(add_step(graph, command, s, &box));
-      ++s;
-    }
+    CEL_TRY(add_sweep(graph, command, &w));
+    s = w.last;
   }
   return CEL_E_OK;
 }
