@@ -239,6 +239,9 @@ enum {
    * which follow kernels in their streams. From here on chunks are no slower
    * than a copy, a message and a copy in spec/bench/roads.lua. [graph] */
   CEL_TUNE_ROAD_FAR_BYTES = 4 << 20,
+  /* From here on they go by NCCL if that is asked for: letters and two launches
+   * cost some 90 us there, and a shorter message takes less by copies. [graph] */
+  CEL_TUNE_ROAD_NCCL_FAR_BYTES = 1 << 20,
   /* Chunks that a message is cut into, about; bytes of one, of which it has a
    * multiple of the least: each costs some us at both ends, and the first and
    * the last overlap with nothing. [devices] */
@@ -256,7 +259,7 @@ enum {
    * so over Ethernet. Channels of a GPU that go by NCCL at most, and blocks of
    * threads that each takes of it: these must all find room beside each other,
    * and beside collectives. [devices] */
-  CEL_TUNE_ROAD_NCCL_PART = 32 << 20,
+  CEL_TUNE_ROAD_NCCL_PART = 64 << 20,
   CEL_TUNE_ROAD_NCCL_LANES = 16,
   CEL_TUNE_ROAD_NCCL_BLOCKS = 4,
   /* Bytes of the messages by which a channel finds out whether NCCL is faster

@@ -235,11 +235,14 @@ static cel_status take_road(cel_session *s) {
   }
   cel_session_between between = s->options.between;
   bool forced = between != CEL_BETWEEN_ANY;
+  uint64_t from = between == CEL_BETWEEN_NCCL ? CEL_TUNE_ROAD_NCCL_FAR_BYTES
+                  : forced                    ? 1
+                                              : CEL_TUNE_ROAD_FAR_BYTES;
   cel_road_config config = {.cuda = s->cuda,
                             .way = ways[between],
                             .takes_gpus = between == CEL_BETWEEN_MPI &&
                                           cel_mpi_takes_gpus(mpi, sizeof mpi),
-                            .far_bytes = forced ? 1 : 0};
+                            .far_bytes = from};
   CEL_TRY(cel_transport_road(s->transport, &config, &s->transport, s->no_road));
   if (s->no_road[0] == '\0') s->road = s->transport;
   if (!forced || s->no_road[0] == '\0') return CEL_E_OK;

@@ -342,17 +342,19 @@ static double seconds(racer *r, uint64_t bytes, int rounds,
 }
 
 /* A way beside its library alone; and beside a copy of all, MPI, and a copy of
- * all. */
+ * all, by which short messages go in NCCL's place. */
 static void compare(racer *r, cel_road_way way, uint64_t bytes) {
   static const char *const name[] = {"staged", "mpi", "nccl"};
   void (*const bare[])(racer *, uint64_t, bool) = {by_mpi, by_mpi_between_gpus,
                                                    by_nccl};
+  void (*here)(racer *, uint64_t, bool) =
+      bytes < r->t->messages.far_bytes ? in_turns : by_road;
   int rounds = bytes < 1 << 20 ? 200 : bytes < 16 << 20 ? 40 : 10;
   double alone = 1e9, turns = 1e9, road = 1e9;
   for (int i = 0; i < 5; ++i) {
     alone = fmin(alone, seconds(r, bytes, rounds, bare[way]) * 1e6);
     turns = fmin(turns, seconds(r, bytes, rounds, in_turns) * 1e6);
-    road = fmin(road, seconds(r, bytes, rounds, by_road) * 1e6);
+    road = fmin(road, seconds(r, bytes, rounds, here) * 1e6);
   }
   if (r->t->rank == 0)
     printf("%6llu KiB %-6s: library alone %9.1f us (%6.2f GB/s), in turns "
@@ -419,9 +421,12 @@ static int run(const char *mode, settings *set) {
           set->fake ? !set->deaf : cel_mpi_takes_gpus(why, sizeof why),
       .nccl = set->fake ? fake_nccl(set->seed * 7 + (uint64_t)t->rank) : NULL,
       .lanes = set->lanes,
+      .far_bytes = 1,
       .buffers = set->buffers};
   if (set->fake && set->way >= CEL_ROAD_NCCL)
     fake_nccl_pairs(t->rank, set->lanes > 0 ? (int)set->lanes : 16);
+  if (set->large && set->way == CEL_ROAD_NCCL)
+    config.far_bytes = CEL_TUNE_ROAD_NCCL_FAR_BYTES;
   if (!set->large) {
     config.part_most = 9000;
     config.try_bytes = 20000;
