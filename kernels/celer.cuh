@@ -431,6 +431,13 @@ template <class P> struct edge_of {
   }
 };
 
+// What such a parameter knows of its item: nothing; that indices stay within
+// the buffer. Where accesses are checked: that it is to be held to its reach.
+enum known : int { anywhere, inside, held_to_reach };
+template <int Known, class P> CELER_FN P knowing(P p) {
+  return p;
+}
+
 constexpr index aligned(index at, index align) {
   return (at + align - 1) / align * align;
 }
@@ -478,6 +485,10 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
   static constexpr int edges =
       (int(edge_of<typename bare<P>::type>::size > 0) + ... + 0);
   static constexpr int described = count + edges;
+  static constexpr int element_bytes =
+      ((traits<typename bare<P>::type>::views *
+        traits<typename bare<P>::type>::describe().size) +
+       ... + 0);
   using all = typename count_up<count>::type;
 
   static constexpr params<described + 1> describe() {

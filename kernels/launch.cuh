@@ -51,6 +51,32 @@ template <class P, class S, int K> struct bind {
   }
 };
 
+// Whether a parameter's indices stay within its buffer: near.cuh.
+template <class P> static __device__ __forceinline__ bool stays(const P &) {
+  return true;
+}
+
+// F for an item: where it reads beyond edges, in two ways.
+template <auto F, class Item, class... Q>
+static __device__ __forceinline__ void compute(const Item &at, const Q &...q) {
+#ifdef CELER_CHECK
+  constexpr bool two_ways = false;
+#else
+  constexpr bool two_ways = signature<decltype(F)>::edges > 0;
+#endif
+  if constexpr (!two_ways)
+    F(at, q...);
+  else if ((stays(q) && ...))
+    F(at, knowing<inside>(q)...);
+  else
+    F(at, knowing<anywhere>(q)...);
+}
+
+// Blocks that a multiprocessor is to have room for; 0: as it comes. Of two ways
+// the rare one takes most registers, if elements are short.
+template <auto F, class S = signature<decltype(F)>>
+constexpr int resident = S::edges > 0 && S::element_bytes <= 16 ? 6 : 0;
+
 // Calls work(item) for the items of a thread.
 template <int D, class Work>
 static __device__ __forceinline__ void each_item(const launch &w,
@@ -104,7 +130,8 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   template <class Work, int... K>
   static __device__ __forceinline__ void call(const packed &a, const Work &at,
                                               indices<K...>) {
-    F(at, bind<typename bare<P>::type, sig, K>::from(a, at.at, sig::dims)...);
+    compute<F>(
+        at, bind<typename bare<P>::type, sig, K>::from(a, at.at, sig::dims)...);
   }
 
   static __device__ __forceinline__ void run(const packed &a) {
@@ -124,7 +151,8 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   __device__ const celer::described<CELER_KERNEL(name)> celer_params_##name =  \
       celer::signature<decltype(CELER_KERNEL(name))>::describe();              \
   __global__ void                                                              \
-  __launch_bounds__(celer::entry<CELER_KERNEL(name)>::threads) celer_run_      \
+  __launch_bounds__(celer::entry<CELER_KERNEL(name)>::threads,                 \
+                    celer::resident<CELER_KERNEL(name)>) celer_run_            \
       ##name(const __grid_constant__ celer::entry<CELER_KERNEL(name)>::packed  \
                  celer_given) {                                                \
     celer::entry<CELER_KERNEL(name)>::run(celer_given);                        \

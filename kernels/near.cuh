@@ -1,9 +1,10 @@
 // near.cuh -- near<T, D>: what lies around an item, also where that leaves the
 // buffer. It stands after celer.cuh where a source mentions it.
 //
-// On the processor a row of items is computed in parts: those from which no
-// index leaves the buffer know that, and read as in<T, D> does. On a GPU each
-// item compares its own coordinates, once.
+// Items from which no index leaves the buffer know that, and read as in<T, D>
+// does. On the processor a row of items is computed in parts, of such and of
+// others. On a GPU each item compares its own coordinates, once, and then
+// computes in one of two ways.
 #ifndef CELER_NEAR_CUH
 #define CELER_NEAR_CUH
 
@@ -16,15 +17,11 @@ enum edge_kind : int {
   constant_edge
 };
 
-// What is known of an item: nothing; that its indices stay within the buffer.
-// Where accesses are checked: that it is to be held to its reach.
-enum known : int { anywhere, inside, held_to_reach };
-
 // What the mapper says of an index that leaves the buffer. Mirrored in
 // lua/celer/kernel/near.lua.
 template <class T> struct edge {
   index size[3], reach[3]; // of the buffer; of indices, from their item
-  int kind, known;
+  int kind;
   alignas(8) unsigned char outside[sizeof(T)]; // what a constant edge reads
 };
 
@@ -48,14 +45,52 @@ index come_back(int kind, index i, index n) {
   return i < n ? i : all - 1 - i;
 }
 
+// What is read where an index may leave the buffer. On a GPU a call: few items
+// come here, and all would have fewer registers.
+#ifdef CELER_CUDA
+#define CELER_FEW static __device__ __noinline__
+#else
+#define CELER_FEW static CELER_FN
+#endif
+template <class T, int D>
+CELER_FEW T read_beyond(const accessor<const T, D> &a, const edge<T> &e,
+                        index i, index j, index k) {
+  index at[3] = {i, j, k};
+  bool beyond = false;
+  for (int d = 0; d < D; ++d) {
+    if (at[d] >= 0 && at[d] < e.size[d]) continue;
+    beyond = true;
+    if (e.kind != constant_edge) at[d] = come_back(e.kind, at[d], e.size[d]);
+  }
+  if (beyond && e.kind == constant_edge) {
+    T value;
+#ifdef CELER_CUDA
+    unsigned char *to = (unsigned char *)&value;
+#pragma unroll
+    for (size_t n = 0; n < sizeof value; ++n) to[n] = e.outside[n];
+#else
+    memcpy((void *)&value, e.outside, sizeof value);
+#endif
+    return value;
+  }
+  if constexpr (D == 1) return a(at[0]);
+  if constexpr (D == 2) return a(at[0], at[1]);
+  if constexpr (D == 3) return a(at[0], at[1], at[2]);
+}
+
 template <class T, int D> struct near : accessor<const T, D> {
   static_assert(D >= 1 && D <= 3, "near<T, D> has 1 to 3 dimensions");
-  edge<T> edges;
+#ifdef CELER_CUDA
+  const edge<T> *edges; // among the arguments
+#else
+  edge<T> edges[1];
+#endif
+  int known;
 
   template <class... I> CELER_FN T operator()(I... i) const {
     static_assert(sizeof...(I) == D,
                   "an accessor takes as many coordinates as it has dimensions");
-    if (edges.known == inside) return element(i...);
+    if (known == inside) return element(i...);
     return anywhere_at(index(i)...);
   }
   CELER_FN T operator[](index i) const {
@@ -69,45 +104,23 @@ private:
   }
 
   template <class... I> CELER_FN T anywhere_at(I... i) const {
-    index at[3] = {i...};
-    bool beyond = false;
+    const index at[3] = {i...};
 #ifdef CELER_CHECK
     if (is_too_far(at)) return element(i...);
 #endif
-    for (int d = 0; d < D; ++d) {
-      if (at[d] >= 0 && at[d] < edges.size[d]) continue;
-      beyond = true;
-      if (edges.kind != constant_edge)
-        at[d] = come_back(edges.kind, at[d], edges.size[d]);
-    }
-    if (beyond && edges.kind == constant_edge) return outside();
-    if constexpr (D == 1) return element(at[0]);
-    if constexpr (D == 2) return element(at[0], at[1]);
-    if constexpr (D == 3) return element(at[0], at[1], at[2]);
-  }
-
-  CELER_FN T outside() const {
-    T value;
-#ifdef CELER_CUDA
-    unsigned char *to = (unsigned char *)&value;
-#pragma unroll
-    for (size_t k = 0; k < sizeof value; ++k) to[k] = edges.outside[k];
-#else
-    memcpy((void *)&value, edges.outside, sizeof value);
-#endif
-    return value;
+    return read_beyond<T, D>(*this, *edges, at[0], at[1], at[2]);
   }
 
 #ifdef CELER_CHECK
   // Whether an index leaves the buffer by more than its item's reach: no
   // mapper promises it, and it is reported as what it is.
   CELER_FN bool is_too_far(const index *at) const {
-    if (edges.known != held_to_reach) return false;
+    if (known != held_to_reach) return false;
     bool far = false;
     for (int d = 0; d < D; ++d) {
-      const index from = at[d] - this->check.item[d], r = edges.reach[d];
+      const index from = at[d] - this->check.item[d], r = edges->reach[d];
       far = far ||
-            ((at[d] < 0 || at[d] >= edges.size[d]) && (from > r || from < -r));
+            ((at[d] < 0 || at[d] >= edges->size[d]) && (from > r || from < -r));
     }
     return far;
   }
@@ -126,7 +139,18 @@ template <class T, int D> struct edge_of<near<T, D>> {
   }
 };
 
+template <int Known, class T, int D>
+static CELER_FN near<T, D> knowing(near<T, D> p) {
+  p.known = Known;
+  return p;
+}
+
 #ifdef CELER_CUDA
+
+template <class T, int D>
+static __device__ __forceinline__ bool stays(const near<T, D> &p) {
+  return p.known == inside;
+}
 
 template <class T, int D, class S, int K> struct bind<near<T, D>, S, K> {
   template <class A>
@@ -135,19 +159,19 @@ template <class T, int D, class S, int K> struct bind<near<T, D>, S, K> {
     near<T, D> p;
     static_cast<accessor<const T, D> &>(p) =
         bind<in<T, D>, S, K>::from(a, item, item_dims);
-    p.edges = *(const edge<T> *)(a.bytes + S::argument_at(K) + 24);
-    p.edges.known = anywhere;
+    p.edges = (const edge<T> *)(a.bytes + S::argument_at(K) + 24);
+    p.known = anywhere;
     if constexpr (S::first::kind == an_item) {
       static_assert(S::dims == D, "near<T, D> is for items of D dimensions");
 #ifdef CELER_CHECK
-      p.edges.known = held_to_reach;
+      p.known = held_to_reach;
 #else
       bool within = true;
 #pragma unroll
       for (int d = 0; d < D; ++d)
-        within = within && item[d] >= p.edges.reach[d] &&
-                 item[d] < p.edges.size[d] - p.edges.reach[d];
-      if (within) p.edges.known = inside;
+        within = within && item[d] >= p.edges->reach[d] &&
+                 item[d] < p.edges->size[d] - p.edges->reach[d];
+      if (within) p.known = inside;
 #endif
     }
     return p;
@@ -160,19 +184,11 @@ template <class T, int D, int V, index At> struct bind<near<T, D>, V, At> {
   static CELER_FN near<T, D> from(const call *c) {
     near<T, D> p;
     static_cast<accessor<const T, D> &>(p) = bind<in<T, D>, V, At>::from(c);
-    memcpy((void *)&p.edges, c->values + At, sizeof p.edges);
+    memcpy((void *)p.edges, c->values + At, sizeof p.edges);
+    p.known = anywhere;
     return p;
   }
 };
-
-template <int Known, class P> static CELER_FN P knowing(P p) {
-  return p;
-}
-template <int Known, class T, int D>
-static CELER_FN near<T, D> knowing(near<T, D> p) {
-  p.edges.known = Known;
-  return p;
-}
 
 // Items from which no index leaves a buffer.
 template <int D> struct inner {
@@ -183,7 +199,7 @@ template <int D> struct inner {
   template <class T, int E> CELER_FN void keep(const near<T, E> &p) {
     static_assert(E == D, "near<T, D> is for items of D dimensions");
     for (int d = 0; d < D; ++d) {
-      const index least = p.edges.reach[d], most = p.edges.size[d] - least;
+      const index least = p.edges->reach[d], most = p.edges->size[d] - least;
       if (least > begin[d]) begin[d] = least;
       if (most < end[d]) end[d] = most;
     }

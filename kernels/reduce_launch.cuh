@@ -441,7 +441,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     (use<K, typename bare<P>::type>::template begin<Shares>(a, p, at), ...);
     if (Shares) __syncthreads();
     each_item(a, [&](const first &item) {
-      F(item, use<K, typename bare<P>::type>::give(a, p, item)...);
+      compute<F>(item, use<K, typename bare<P>::type>::give(a, p, item)...);
     });
     if (Shares) __syncthreads();
     (use<K, typename bare<P>::type>::template merge<Shares>(a, p), ...);

@@ -17,7 +17,7 @@ local OUTSIDE = 56 -- bytes before it
 ffi.cdef [[
 struct celer_edge {
   int64_t size[3], reach[3];
-  int32_t kind, known;
+  int32_t kind;
 };
 ]]
 assert(ffi.sizeof "struct celer_edge" == OUTSIDE, "celer::edge has the same")
