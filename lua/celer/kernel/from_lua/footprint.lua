@@ -157,11 +157,10 @@ local function boxes_of(self, nodes, near, written)
   for _, node in ipairs(nodes) do
     local spans = {}
     for d = 1, node.array.dims do
-      local at = node.index[d]
-      local list, cause = ranges.spans(self, at, node.block)
+      local list, cause = ranges.spans(self, node, d)
       if not list then return nil, { node = node, dim = d - 1, cause = cause } end
       spans[d] = list
-      if written then widen(spans[d], at, d - 1) end
+      if written then widen(spans[d], node.index[d], d - 1) end
     end
     product(out, spans, {}, 1, node)
     simplify(self.context, out, near)

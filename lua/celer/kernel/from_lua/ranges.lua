@@ -11,6 +11,8 @@ local constant, atom, add, shift = linear.constant, linear.atom, linear.add, lin
 ---@field context celer.bounds_context
 ---@field names table<celer.node, string>  of captured whole numbers
 ---@field busy table<celer.node, boolean>
+---@field beside? boolean  what is asked for stands beside something else that may differ between
+---items, in a sum or as an index of the same element
 
 --- What knows nothing yet of captured numbers.
 ---@return celer.ranges
@@ -44,16 +46,28 @@ function by_op.uniform(self, node)
   return atom(self.names[node]), atom(self.names[node])
 end
 
+local function of_chunk(bound) return linear.text(bound):find("chunk.", 1, true) ~= nil end
+
+-- From the lower end of the loop to the upper. A loop that does not run has the upper below the
+-- lower. Where items differ in both ends, or in one and in what stands beside, the bounds are kept
+-- in order all the same: the box of a chunk would have elements that no part of the chunk has.
 function by_op.loop(self, node)
-  local loop = node.loop
+  local loop, context = node.loop, self.context
   if loop.step.op ~= "number" then return nil, node end
-  local before = node.block.preds[1]
-  local first, first_high = range_of(self, loop.first, before)
-  if not first then return nil, first_high end
-  local last, last_high = range_of(self, loop.last, before)
-  if not last then return nil, last_high end
-  if loop.step.k > 0 then return first, last_high end
-  return last, first_high
+  local before, from, to = node.block.preds[1], loop.first, loop.last
+  if loop.step.k < 0 then from, to = to, from end
+  local low, from_high = range_of(self, from, before)
+  if not low then return nil, from_high end
+  local to_low, high = range_of(self, to, before)
+  if not to_low then return nil, high end
+  local from_moves, to_moves = of_chunk(low), of_chunk(high)
+  if from_moves and to_moves then
+    return linear.choose(context, "min", low, to_low),
+      linear.choose(context, "max", high, from_high)
+  end
+  if self.beside and from_moves then return linear.choose(context, "min", low, high), high end
+  if self.beside and to_moves then return low, linear.choose(context, "max", high, low) end
+  return low, high
 end
 
 local LARGE = 2 ^ 53
@@ -178,14 +192,23 @@ end
 
 local function of_form(self, form, block)
   local low, high = constant(form.c), constant(form.c)
-  for _, part in ipairs(affine.nodes(form)) do
-    if part.kind ~= "int" or not by_op[part.op] then return nil, part end
-    local a, b = by_op[part.op](self, part, block)
-    if not a then return nil, b end
+  local parts, differing, beside = affine.nodes(form), 0, self.beside
+  for _, part in ipairs(parts) do
+    if not self.names[part] then differing = differing + 1 end
+  end
+  self.beside = beside or differing > 1
+  for _, part in ipairs(parts) do
+    local a, b
+    if part.kind == "int" and by_op[part.op] then a, b = by_op[part.op](self, part, block) end
+    if not a then
+      low, high = nil, b or part
+      break
+    end
     local x = form.of[part]
     if x < 0 then a, b = b, a end
     low, high = add(low, a, x), add(high, b, x)
   end
+  self.beside = beside
   return low, high
 end
 
@@ -309,18 +332,27 @@ end
 ---@field core celer.affine  what it moves with
 ---@field kind string
 
---- Where an index lies: in one of these spans; nil and the node that has no bounds.
----@param self celer.ranges
----@param node celer.node
----@param block celer.block
----@return celer.span[]? spans, celer.node? cause
-function M.spans(self, node, block)
+local function spans_of(self, node, block)
   local spans = node.op == "mod" and node.kind == "int" and wrapped(self, node)
   if spans then return spans end
   local low, high = range_of(self, node, block)
   if not low then return nil, high end
   if grows(low) or grows(high) then return nil, node end
   return { span(low, high, core_of(self, node), "inside") }
+end
+
+--- Where an index of an element lies: in one of these spans; nil and the node that has no bounds.
+---@param self celer.ranges
+---@param element celer.node
+---@param d integer  which index, from 1
+---@return celer.span[]? spans, celer.node? cause
+function M.spans(self, element, d)
+  for other = 1, element.array.dims do
+    self.beside = self.beside or other ~= d and not M.uniform(self, element.index[other])
+  end
+  local spans, cause = spans_of(self, element.index[d], element.block)
+  self.beside = nil
+  return spans, cause
 end
 
 return M

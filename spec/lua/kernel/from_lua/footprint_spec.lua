@@ -115,6 +115,58 @@ describe("a footprint", function()
     end)
   end)
 
+  -- Whether what the mapper gives for a chunk is the box around what it gives for its parts.
+  local function is_additive(map, shape)
+    local function around(lo, hi)
+      local one = points(map, box.chunk(1, lo, nil, nil, hi, nil, nil, n), shape)
+      local out = { math.huge, math.huge, -math.huge, -math.huge }
+      for point in pairs(one) do
+        local i, j = floor(point / 1000), point % 1000
+        out = { min(out[1], i), min(out[2], j), max(out[3], i), max(out[4], j) }
+      end
+      return out
+    end
+    for lo = 0, n - 2 do
+      for hi = lo + 2, n do
+        local a, b = around(lo, hi - 1), around(hi - 1, hi)
+        assert.same({ min(a[1], b[1]), min(a[2], b[2]), max(a[3], b[3]), max(a[4], b[4]) },
+          around(lo, hi))
+      end
+    end
+  end
+
+  it("of a loop that some items do not run is that of the parts of a chunk", function()
+    local function holds(text, f, ...)
+      local of, variant = derive(f, { n }, ...)
+      is_additive(select(2, of(1)), { n, select(1, ...)[1] == 2 and n or nil })
+      if text then assert.equal(text, mappers.of(variant, 1).text) end
+    end
+    holds("celer.box({ chunk.min[0] }, { 3 })", function(i, u, v)
+      for k = i, 2 do v[i] = v[i] + u[k] end
+    end, { 1 }, { 1 })
+    holds("celer.box({ celer.min(2, chunk.min[0]) + chunk.min[0] }, { chunk.max[0] + 2 })",
+      function(i, u, v)
+        for k = i, 2 do v[i] = v[i] + u[k + i] end
+      end, { 1 }, { 1 })
+    holds(nil, function(i, u, v)
+      for k = 2, i, -1 do v[i] = v[i] + u[min(max(k + i, 0), n - 1)] end
+    end, { 1 }, { 1 })
+    holds(nil, function(i, u, v)
+      for k = 0, i - 1 do v[i] = v[i] + u[min(floor(k / 2) + i, n - 1)] end
+    end, { 1 }, { 1 })
+    holds(nil, function(i, u, v)
+      for k = 2 * i, i + 1 do v[i] = v[i] + u[min(k, n - 1)] end
+    end, { 1 }, { 1 })
+    holds("celer.box({ chunk.min[0], celer.min(chunk.min[0] + 1, n - 1) }, { chunk.max[0], n })",
+      function(i, u, v)
+        for k = i + 1, n - 1 do v[i] = v[i] + u[i][k] end
+      end, { 2 }, { 1 })
+    holds("celer.box({ chunk.min[0], 0 }, { chunk.max[0], celer.max(0, chunk.max[0] - 2) + 1 })",
+      function(i, u, v)
+        for k = 0, i - 1 do v[i] = v[i] + u[i][k] end
+      end, { 2 }, { 1 })
+  end)
+
   it("of what wraps around by a captured number is as of that number", function()
     local wide = 40
     for _, shift in ipairs { 1, 31, 0, -1, -31 } do
