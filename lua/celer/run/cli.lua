@@ -1,4 +1,5 @@
 --- cli.lua -- the celer command.
+require("celer.traces").install()
 require("celer.walk").install()
 local argparse = require "celer.argparse"
 local checking = require "celer.tools.check"
