@@ -63,18 +63,56 @@ static int64_t entry(const cel_image_index *index, int64_t at) {
   cel_bug("an index of type %d", (int)index->type);
 }
 
+/* The rows that an element names; false where it is none. */
+static bool name_row(const cel_image_reach *reach, int64_t value,
+                     cel_image_fault *fault) {
+  if (value < reach->least || value > reach->most || value == reach->except)
+    return false;
+  fault->row = fault->last = value;
+  return true;
+}
+
+/* The same of a range. */
+static bool name_range(const cel_image_reach *reach, int64_t value, int64_t end,
+                       cel_image_fault *fault) {
+  int64_t row = value + reach->first, last = end + reach->last;
+  if (last < row) return false;
+  if (reach->step > 0)
+    last -= (last - row) % reach->step;
+  else
+    row += (last - row) % -reach->step;
+  if (row < reach->least) row = reach->least;
+  if (last > reach->most) last = reach->most;
+  if (last < row) return false;
+  fault->row = row;
+  fault->last = last;
+  return true;
+}
+
+enum { FAR = 62 }; /* bits of a row, with what is added to it */
+
+static bool is_far(int64_t row) {
+  return row >> FAR != 0 && row >> FAR != -1;
+}
+
 /* What the entry at place `at` of memory names. */
 static bool mark_entry(cel_image_marks *marks, const cel_image_index *index,
                        int64_t at, cel_image_fault *fault) {
-  int64_t value = fault->value = entry(index, at);
+  const cel_image_reach *reach = &index->reach;
+  fault->value = fault->row = fault->last = entry(index, at);
+  if (is_far(fault->value)) return false;
   if (index->kind == CEL_IMAGE_ELEMENTS) {
-    if (value < 0 || value >= marks->rows) return false;
-    mark_row(marks, value);
-    return true;
+    if (!name_row(reach, fault->value, fault)) return true;
+  } else {
+    fault->end = fault->last = entry(index, at + 1);
+    if (is_far(fault->end)) return false;
+    if (!reach->loop && fault->end < fault->value) return false;
+    if (!name_range(reach, fault->value, fault->end, fault)) return true;
   }
-  int64_t end = fault->end = entry(index, at + 1);
-  if (value < 0 || end < value || end > marks->rows) return false;
-  mark_rows(marks, value, end);
+  fault->row += reach->low;
+  fault->last += reach->high;
+  if (fault->row < 0 || fault->last >= marks->rows) return false;
+  mark_rows(marks, fault->row, fault->last + 1);
   return true;
 }
 
@@ -118,9 +156,15 @@ bool cel_image_mark_through(cel_image_marks *marks,
                             const cel_image_index *index, const int64_t *plan,
                             int64_t ranks, cel_image_fault *fault) {
   parts p = parts_of(plan, ranks);
-  for (int64_t i = 0; i < p.first_needed[ranks]; ++i) {
-    int64_t min[3] = {p.needed[2 * i], 0, 0};
-    int64_t max[3] = {p.needed[2 * i + 1], 1, 1};
+  bool offsets = index->kind == CEL_IMAGE_OFFSETS;
+  bool pairs = index->kind == CEL_IMAGE_PAIRS;
+  int64_t n = p.first_needed[ranks], i = 0;
+  while (i < n) {
+    int64_t row = p.needed[2 * i], end = p.needed[2 * i + 1];
+    while (++i < n && p.needed[2 * i] == end) end = p.needed[2 * i + 1];
+    int64_t min[3] = {row, 0, 0};
+    int64_t max[3] = {end - offsets, pairs ? 1 : index->size[1],
+                      index->size[2]};
     if (!cel_image_mark(marks, index, min, max, fault)) return false;
   }
   return true;

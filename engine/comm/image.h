@@ -41,17 +41,33 @@ typedef enum cel_image_kind {
   CEL_IMAGE_PAIRS
 } cel_image_kind;
 
+/* Which rows an element of the index comes to. An element that is less than
+ * `least`, more than `most`, or `except`, names none. A range is counted by
+ * `step`, from its first row and `first` to its end and `last`; a negative step
+ * counts from there. What is beyond `least` and `most` is left out. Of each row
+ * r these are r + low to r + high. A range whose end is less than its first row
+ * is none, where it is that of a `loop`. */
+typedef struct cel_image_reach {
+  bool loop;
+  int64_t least, most, except;
+  int64_t first, last, step;
+  int64_t low, high;
+} cel_image_reach;
+
 /* An index buffer where it lies in memory. */
 typedef struct cel_image_index {
   const void *base; /* of the element `min` */
   cel_image_type type;
   cel_image_kind kind;
+  cel_image_reach reach;
   int64_t min[3], size[3]; /* of the allocation */
 } cel_image_index;
 
-/* An entry of the index that names no row: which, and what it says. */
+/* An entry of the index that names rows which are not there: which, what it
+ * says, and the rows. */
 typedef struct cel_image_fault {
   int64_t at[3], value, end; /* `end`: of ranges */
+  int64_t row, last;
 } cel_image_fault;
 
 typedef struct cel_image_marks cel_image_marks;
@@ -65,8 +81,8 @@ void cel_image_marks_destroy(cel_image_marks *marks);
 bool cel_image_mark(cel_image_marks *marks, const cel_image_index *index,
                     const int64_t min[3], const int64_t max[3],
                     cel_image_fault *fault);
-/* The same of the entries, of an index of one dimension, that are the rows of
- * another plan. */
+/* The same of the entries in the rows of another plan. Of OFFSETS the plan has
+ * the row behind each, too. */
 bool cel_image_mark_through(cel_image_marks *marks,
                             const cel_image_index *index, const int64_t *plan,
                             int64_t ranks, cel_image_fault *fault);

@@ -8,15 +8,17 @@ local KINDS = { elements = "CEL_IMAGE_ELEMENTS", offsets = "CEL_IMAGE_OFFSETS",
 local function index_of(kind, entries, size)
   local base = ffi.new("int32_t[?]", #entries + 1, entries)
   return ffi.new("cel_image_index", { base = base, type = "CEL_IMAGE_INT32", kind = KINDS[kind],
-    size = size or { #entries, 1, 1 } }), base
+    size = size or { #entries, 1, 1 },
+    reach = { step = 1, last = -1, least = -2 ^ 40, most = 2 ^ 40, except = -2 ^ 50 } }), base
 end
 
 local function three(a, b, d) return ffi.new("int64_t[3]", a, b, d) end
 
 -- The runs of a plan of what the entries name, by home; or the fault.
-local function plan_of(rows, ranks, kind, entries, count, size)
+local function plan_of(rows, ranks, kind, entries, count, size, reach)
   local marks = ffi.gc(c.cel_image_marks_create(rows), c.cel_image_marks_destroy)
   local index, base = index_of(kind, entries, size)
+  for name, value in pairs(reach or {}) do index.reach[name] = value end
   local fault = ffi.new("cel_image_fault")
   if not c.cel_image_mark(marks, index, three(0, 0, 0), three(count, 1, 1), fault) then
     return { tonumber(fault.at[0]), tonumber(fault.value) }, base
@@ -51,6 +53,32 @@ describe("an image", function()
     assert.same({ 1, -1 }, (plan_of(10, 3, "elements", { 9, -1, 10 }, 3)))
     assert.same({ 1, 7 }, (plan_of(10, 3, "offsets", { 0, 7, 6 }, 2)))
     assert.same({ 0, 3 }, (plan_of(10, 3, "offsets", { 3, 11 }, 1)))
+  end)
+
+  it("adds to what entries say, and leaves some out", function()
+    local function of(reach, entries, kind, count)
+      return (plan_of(10, 1, kind or "elements", entries, count or #entries, nil, reach))
+    end
+    assert.same({ "2-4" }, of({ low = -1, high = -1 }, { 3, 4 }))
+    assert.same({ "1-6" }, of({ low = -2, high = 1 }, { 3, 4 }))
+    assert.same({ 1, 9 }, of({ high = 1 }, { 3, 9 }))
+    assert.same({ "3-4 9-10" }, of({ least = 0 }, { 3, -7, 9 }))
+    assert.same({ "2-4" }, of({ low = -1, most = 3 }, { 3, 99 }))
+    assert.same({ "3-4" }, of({ except = -1 }, { 3, -1 }))
+    assert.same({ 1, -2 }, of({ except = -1 }, { 3, -2 }))
+    assert.same({ 0, 2 ^ 31 - 1 }, of({ high = 1 }, { 2 ^ 31 - 1 }))
+    -- Of ranges: what is counted from the first to the last, by steps from either end.
+    assert.same({ "1-4" }, of({ first = -1, last = -2 }, { 2, 5 }, "offsets", 1))
+    assert.same({ "2-5" }, of({ step = 2 }, { 2, 6 }, "offsets", 1))
+    assert.same({ "3-6" }, of({ step = -2 }, { 2, 6 }, "offsets", 1))
+    assert.same({ "2-6" }, of({ step = 2, high = 1 }, { 2, 6 }, "offsets", 1))
+    assert.same({ 0, 9 }, of({ step = 1, high = 1 }, { 9, 10 }, "offsets", 1))
+    assert.same({ "" }, of({ first = 1, high = 1 }, { 10, 10 }, "offsets", 1))
+    assert.same({ "8-10" }, of({ first = 1 }, { 7, 10, 10 }, "offsets", 2))
+    assert.same({ "3-6" }, of({ least = 3, most = 5 }, { 2, 9 }, "offsets", 1))
+    assert.same({ "" }, of({ most = 1 }, { 2, 9 }, "offsets", 1))
+    assert.same({ "4-5" }, of({ loop = true }, { 7, 4, 5 }, "offsets", 2))
+    assert.same({ 0, 7 }, of({}, { 7, 4, 5 }, "offsets", 2))
   end)
 
   it("has room for whatever is named", function()
@@ -95,6 +123,14 @@ describe("an image", function()
     local other = ffi.new("int64_t[?]", tonumber(c.cel_image_words(20, 2)))
     c.cel_image_list(marks, 20, 2, other)
     assert.same({ 0, 1, 2 }, { tonumber(other[0]), tonumber(other[1]), tonumber(other[2]) })
+    -- Of ranges whose plan has the row behind each.
+    local offsets, numbers = index_of("offsets", { 0, 4, 7, 9, 11, 12 })
+    local _, other_plan = plan_of(6, 2, "elements", { 2 }, 1, nil, { high = 1 }) -- of two homes
+    marks = ffi.gc(c.cel_image_marks_create(20), c.cel_image_marks_destroy)
+    assert.is_true(c.cel_image_mark_through(marks, offsets, other_plan, 2, fault))
+    c.cel_image_list(marks, 20, 2, other)
+    assert.same({ 7, 9 }, { tonumber(other[6]), tonumber(other[7]) })
+    assert.equal(12, numbers[5])
     base[2] = 20
     assert.is_false(c.cel_image_mark_through(marks, index, plan, 2, fault))
     assert.equal(2, tonumber(fault.at[0]))

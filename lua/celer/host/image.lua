@@ -30,16 +30,22 @@ end
 ---@class celer.image_inspection  what a task is told
 ---@field number integer  of the inspection
 ---@field kind "elements"|"offsets"|"pairs"
+---@field reach table<string, number|boolean>  see engine/comm/image.h
 ---@field rows integer  of the buffer that is read
 ---@field index string  names, for messages
 ---@field of string
 ---@field through boolean  all of an index of which this rank has what a plan says
 
-local function index_of(index, kind)
+local function index_of(index, what)
   local t, l = index.type, index.layout
-  return ffi.new("cel_image_index", { base = view.window(index).pointer,
-    type = types[t.class .. t.size], kind = kinds[kind], min = { l[1], l[2], l[3] },
+  local out = ffi.new("cel_image_index", { base = view.window(index).pointer,
+    type = types[t.class .. t.size], kind = kinds[what.kind], min = { l[1], l[2], l[3] },
     size = { l[4] - l[1], l[5] - l[2], l[6] - l[3] } })
+  local reach = out.reach
+  reach.least, reach.except, reach.most = -2 ^ 63, -2 ^ 63, 0x7fffffffffffffffLL
+  reach.last, reach.step = -1, 1
+  for name, value in pairs(what.reach) do reach[name] = value end
+  return out
 end
 
 local function entry(name, fault, dims, next)
@@ -48,18 +54,25 @@ local function entry(name, fault, dims, next)
   return ("%s(%s)"):format(name, table.concat(at, ", "))
 end
 
+local function row_or_rows(first, last)
+  if first == last then return "row " .. tostring(first):gsub("LL$", "") end
+  return ("rows %s to %s"):format(tostring(first):gsub("LL$", ""), (tostring(last):gsub("LL$", "")))
+end
+
 -- Raises; the place is that of the submission.
 local function raise(fault, index, what)
   local value, last = tonumber(fault.value), tonumber(fault["end"])
   local rows = what.of .. " has " .. (what.rows == 1 and "row 0 alone"
     or ("rows 0 to %d"):format(what.rows - 1))
-  local text
+  local text = ("%s is %d"):format(entry(what.index, fault, index.dims, 0), value)
   if what.kind == "elements" then
-    text = ("%s is %d, and %s"):format(entry(what.index, fault, index.dims, 0), value, rows)
+    local other = fault.row ~= fault.value or fault.last ~= fault.value
+    text = ("%s, %sand %s"):format(text, other and "which is for "
+      .. row_or_rows(fault.row, fault.last) .. ", " or "", rows)
   else
-    text = ("%s is %d and %s is %d: these are no range of rows, of which the first comes first; "
-      .. "%s"):format(entry(what.index, fault, index.dims, 0), value,
-      entry(what.index, fault, index.dims, 1), last, rows)
+    text = ("%s and %s is %d: "):format(text, entry(what.index, fault, index.dims, 1), last)
+    text = text .. (last < value and "these are no range of rows, of which the first comes first; "
+      or "that is " .. row_or_rows(fault.row, fault.last) .. "; ") .. rows
   end
   error({ message = "celer.image: " .. text }, 0)
 end
@@ -69,7 +82,7 @@ local function list(part, index, head, plan, what, mark)
   open()
   local marks = ffi.gc(C.cel_image_marks_create(what.rows), C.cel_image_marks_destroy)
   local fault = ffi.new "cel_image_fault"
-  if not mark(marks, index_of(index, what.kind), fault) then raise(fault, index, what) end
+  if not mark(marks, index_of(index, what), fault) then raise(fault, index, what) end
   C.cel_image_list(marks, what.rows, part.ranks, (plan:pointer()))
   C.cel_image_marks_destroy(ffi.gc(marks, nil))
   head:set(0, what.number)

@@ -37,6 +37,10 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@class celer.image_options
 ---@field as? "elements"|"ranges"
 ---@field of? celer.range_mapper  which entries of the index a chunk has; or an image of it
+---@field plus? integer|integer[]  added to each row: a number, or the least and the most
+---@field within? number[]  the least and the most of entries that name a row, or of rows
+--- in ranges
+---@field except? integer  what an entry says that names none
 
 ---@class celer.image
 ---@field index celer.buffer
@@ -45,6 +49,8 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field entries celer.range_mapper  what is read of the index for that
 ---@field through? celer.image  in their place: the image whose rows the entries are
 ---@field depth integer  how many images it takes
+---@field reach table<string, number|boolean>  of cel_image_reach, what is not as by default
+---@field key string  kind and reach, as text
 
 local images = setmetatable({}, { __mode = "k" }) -- by mapper
 
@@ -81,24 +87,80 @@ local function kind_of(index, as)
     .. "which the second has 2", index.name)
 end
 
-local function check_of(of, index, kind)
-  if of == nil then return end
-  if type(of) ~= "function" then
+local function check_of(of)
+  if of ~= nil and type(of) ~= "function" then
     fail("celer.image: of must be a range mapper, or an image, not %s", words.a(of))
   end
-  mapper.refuse_maker(NAME, of)
-  if images[of] and (kind ~= "elements" or index.dims ~= 1) then
-    fail("celer.image: of is an image, which is for an index of one dimension, as elements")
-  end
+  if of then mapper.refuse_maker(NAME, of) end
 end
 
-local known_options = { as = true, of = true }
+local FAR = 2 ^ 53
+
+local function is_whole(x) return type(x) == "number" and x % 1 == 0 and math.abs(x) <= FAR end
+
+local function check_plus(plus)
+  if plus == nil then return 0, 0 end
+  local low, high = plus, plus
+  if type(plus) == "table" then low, high = plus[1], plus[2] end
+  if not is_whole(low) or not is_whole(high) or low > high then
+    fail("celer.image: plus must be a whole number, as -1 where rows count from 1, or two: the "
+      .. "least and the most that are added, { 0, 1 }")
+  end
+  return low, high
+end
+
+local function check_within(within)
+  if within == nil then return nil, nil end
+  local least, most
+  if type(within) == "table" then least, most = within[1], within[2] end
+  if type(least) ~= "number" or type(most) ~= "number" or least ~= least or most ~= most then
+    fail("celer.image: within must be two numbers, the least and the most of an entry that names a "
+      .. "row, as in { 0, math.huge }")
+  end
+  return least > -FAR and math.ceil(least) or nil, most < FAR and math.floor(most) or nil
+end
+
+local reaches = { "least", "most", "except", "first", "last", "step", "low", "high" }
+
+local function key_of(kind, reach)
+  local out = { kind, tostring(reach.loop or false) }
+  for _, name in ipairs(reaches) do
+    out[#out + 1] = reach[name] and ("%.17g"):format(reach[name]) or "-"
+  end
+  return table.concat(out, " ")
+end
+
+local function note(index, kind, of, entries, reach)
+  local map = mapper.another_all "image"
+  images[map] = { index = index, kind = kind, of = of, entries = entries, through = images[of],
+    depth = 1 + (images[of] and images[of].depth or 0), reach = reach, key = key_of(kind, reach) }
+  return map
+end
+
+-- An image that names the row behind each, too: ranges lie between two entries.
+local function with_next(of)
+  local image = images[of]
+  local reach = { high = 0 }
+  for name, value in pairs(image.reach) do reach[name] = value end
+  reach.high = reach.high + 1
+  return note(image.index, image.kind, image.of, image.entries, reach)
+end
+
+local function check_except(except, kind)
+  if except ~= nil and (kind ~= "elements" or not is_whole(except)) then
+    fail "celer.image: except must be a whole number that an element has where it names no row"
+  end
+  return except
+end
+
+local known_options = { as = true, of = true, plus = true, within = true, except = true }
 
 --- Has a task read of a buffer exactly the rows that an index names: as "elements", each of
 --- its entries one, or as "ranges", from offsets or from pairs. `of` says which entries a chunk
 --- has: a range mapper, by default the entries at its own coordinates (or rows of them); or an
---- image of the index. A buffer of one dimension has its elements for rows. A rank alone reads
---- all of the buffer.
+--- image of the index. `plus` is added to each row. Entries that are not `within` two numbers,
+--- or are `except`, name none. A buffer of one dimension has its elements for rows. A rank alone
+--- reads all of the buffer.
 ---@param index celer.buffer  of int32_t, uint32_t or int64_t
 ---@param options? celer.image_options
 ---@return celer.range_mapper
@@ -107,12 +169,49 @@ function M.new(index, options)
   options = options == nil and {} or options
   words.check_options(NAME, options, known_options, '{ as = "ranges" }')
   local kind = kind_of(index, options.as)
-  check_of(options.of, index, kind)
-  local of, map = options.of or mapper.entries, mapper.another_all "image"
-  images[map] = { index = index, kind = kind, of = of,
-    entries = kind == "offsets" and mapper.with_end(of) or of, through = images[of],
-    depth = 1 + (images[of] and images[of].depth or 0) }
-  return map
+  check_of(options.of)
+  local of, reach = options.of or mapper.entries, {}
+  reach.low, reach.high = check_plus(options.plus)
+  reach.least, reach.most = check_within(options.within)
+  reach.except = check_except(options.except, kind)
+  if images[of] and kind == "offsets" then of = with_next(of) end
+  return note(index, kind, of, kind == "offsets" and mapper.with_end(of) or of, reach)
+end
+
+-- The newest first. Of too many the oldest goes: on all ranks the same.
+local function find_in(buffer, field, is_it, make, finish)
+  local list = rawget(buffer, field) or {}
+  rawset(buffer, field, list)
+  for i, one in ipairs(list) do
+    if is_it(one) then
+      table.insert(list, 1, table.remove(list, i))
+      return one
+    end
+  end
+  local made = make()
+  table.insert(list, 1, made)
+  if list[MOST + 1] then finish(table.remove(list)) end
+  return made
+end
+
+local function forget() end
+
+--- The image by which a kernel written in Lua reads: the same one each time.
+---@param index celer.buffer
+---@param kind "elements"|"offsets"|"pairs"
+---@param of celer.range_mapper  its entries, or an image whose rows they are
+---@param given boolean?  the mapper is that of the task's own access to the index
+---@param reach table<string, number|boolean>
+---@return celer.range_mapper
+function M.derived(index, kind, of, given, reach)
+  if kind == "pairs" then kind_of(index, "ranges") end
+  local key = key_of(kind, reach)
+  return find_in(index, "derived_images", function(map)
+    return images[map].of == of and images[map].key == key
+  end, function()
+    local entries = kind == "offsets" and not given and mapper.with_end(of) or of
+    return note(index, kind, of, entries, reach)
+  end, forget)
 end
 
 -- ---- how a task is cut ----------------------------------------------------------
@@ -192,25 +291,9 @@ local function end_plan(plan)
   plan.words:free()
 end
 
--- The newest first. Of too many the oldest goes: on all ranks the same.
-local function find_in(buffer, field, is_it, make, finish)
-  local list = rawget(buffer, field) or {}
-  rawset(buffer, field, list)
-  for i, one in ipairs(list) do
-    if is_it(one) then
-      table.insert(list, 1, table.remove(list, i))
-      return one
-    end
-  end
-  local made = make()
-  table.insert(list, 1, made)
-  if list[MOST + 1] then finish(table.remove(list)) end
-  return made
-end
-
 local function plan_of(data, image, cut)
   return find_in(image.index, "image_plans", function(plan)
-    return plan.key == cut.key and plan.rows == data.size[0] and plan.image.kind == image.kind
+    return plan.key == cut.key and plan.rows == data.size[0] and plan.image.key == image.key
       and plan.image.of == image.of
   end, function() return make_plan(image, cut.key, data) end, end_plan)
 end
@@ -248,8 +331,8 @@ local function on_all() return collective.collective(NAME) end
 -- What each rank needs: of the entries that its chunk has, or that another image names.
 local function find(plan, data, inner, cut)
   local image = plan.image
-  local what = { number = plan.inspections, kind = image.kind, rows = plan.rows,
-    index = image.index.name, of = data.name }
+  local what = { number = plan.inspections, kind = image.kind, reach = image.reach,
+    rows = plan.rows, index = image.index.name, of = data.name }
   if inner then
     submit(nil, on_all(), lane.find_through, function(cg)
       return cg:read(inner.buffer, mapper.all), cg:read(inner.plan.words, mapper.all),

@@ -452,8 +452,13 @@ refused("of must be a range mapper, or an image, not a number", function()
   celer.image(index, { of = 3 })
 end)
 refused("celer.slice makes a range mapper", function() celer.image(index, { of = celer.slice }) end)
-refused("of is an image, which is for an index of one dimension, as elements", function()
-  celer.image(index, { as = "ranges", of = celer.image(index) })
+refused("plus must be a whole number", function() celer.image(index, { plus = 0.5 }) end)
+refused("plus must be a whole number", function() celer.image(index, { plus = { 1, 0 } }) end)
+refused("within must be two numbers", function() celer.image(index, { within = { 0 } }) end)
+refused("within must be two numbers", function() celer.image(index, { within = 0 }) end)
+refused("except must be a whole number", function() celer.image(index, { except = 0.5 }) end)
+refused("except must be a whole number", function()
+  celer.image(index, { as = "ranges", except = 0 })
 end)
 local map = celer.image(index)
 refused("celer.image is a range mapper already", function() map() end)
@@ -519,7 +524,7 @@ refused("the buffer index was freed", function() celer.image(index) end)
     { "offsets that descend", "i == 9 and 3 or i", "as = 'ranges'",
       "celer.image: index(8) is 8 and index(9) is 3: these are no range of rows" },
     { "offsets that go too far", "i == 20 and 21 or i", "as = 'ranges'",
-      "celer.image: index(19) is 19 and index(20) is 21: these are no range of rows" },
+      "celer.image: index(19) is 19 and index(20) is 21: that is rows 19 to 20; x has" },
   }
   for _, case in ipairs(leaves) do
     it("ends the job at the line of the task for " .. case[1], function()

@@ -1,6 +1,7 @@
 --- footprint.lua -- which elements a kernel touches, and how: modes and range mappers.
 local affine = require "celer.kernel.from_lua.affine"
 local elements = require "celer.kernel.from_lua.elements"
+local indirect = require "celer.kernel.from_lua.indirect"
 local linear = require "celer.kernel.from_lua.linear"
 local paths = require "celer.kernel.from_lua.paths"
 local ranges = require "celer.kernel.from_lua.ranges"
@@ -151,6 +152,12 @@ local function widen(spans, index, d)
   end
 end
 
+-- Where the data say which.
+local function all_rows()
+  return { { low = linear.constant(0), high = linear.atom("buffer.size[0]", -1),
+    core = { c = 0, of = {} }, kind = "inside" } }
+end
+
 -- The boxes of what these nodes touch; nil and why there are none.
 local function boxes_of(self, nodes, near, written)
   local out = {}
@@ -158,6 +165,7 @@ local function boxes_of(self, nodes, near, written)
     local spans = {}
     for d = 1, node.array.dims do
       local list, cause = ranges.spans(self, node, d)
+      if d == 1 and node.array.indirect then list = all_rows() end
       if not list then return nil, { node = node, dim = d - 1, cause = cause } end
       spans[d] = list
       if written then widen(spans[d], node.index[d], d - 1) end
@@ -397,12 +405,15 @@ local function look_at(graph, self, items, use)
   use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, true)
 end
 
---- How a kernel uses its arrays, by the number of the argument.
+--- How a kernel uses its arrays, by the number of the argument; then its reads by an index,
+--- group by group.
 ---@param graph celer.graph
 ---@param items integer
 ---@param self celer.ranges
+---@param arguments celer.lua_argument[]
 ---@return table<integer, celer.footprint>
-function M.find(graph, items, self)
+function M.find(graph, items, self, arguments)
+  indirect.split(graph, self, arguments)
   local list, by_number = uses_of(graph)
   for _, use in ipairs(list) do look_at(graph, self, items, use) end
   return by_number

@@ -142,7 +142,7 @@ end
 local function key_of(argument)
   return ("%s %s %s %s %s %s"):format(argument.what, argument.dims or "",
     argument.type and argument.type.name or "", argument.mode or "", argument.operator or "",
-    argument.edge and "near" or "")
+    argument.edge and "near" or argument.map and "given" or "")
 end
 
 -- What the kernel is called with, as variant.lua has it.
@@ -211,18 +211,17 @@ end
 -- ---- submitting ---------------------------------------------------------------------------------
 
 -- What the kernel's own parameter takes for an argument.
-local function access_for(cg, call, variant, given, space)
-  local argument, use = call.arguments[given.number], variant.uses[given.number]
-  local value = given.value
+local function access_for(cg, call, variant, parameter, value, space)
+  local argument, use = call.arguments[parameter.array], variant.uses[parameter.use]
   local meta = getmetatable(value)
   local edge_map = argument.edge and edges.mapper(use, argument)
   if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
   -- An access of the group's own.
   if argument.mode or argument.what == "reduction" then return value end
   if meta == Access then return cg[use.mode](cg, value.buffer, edge_map or value.map) end
-  local derived = mappers.of(variant, given.number)
+  local derived = mappers.of(variant, parameter.use)
   local map = mappers.bind(derived, call)
-  if not space.empty then mappers.check_inside(derived, space.box, value, argument.name) end
+  if not space.empty then mappers.check_inside(derived, space.box, value, argument.name, call) end
   return cg[use.mode](cg, value, map)
 end
 
@@ -263,8 +262,7 @@ function M.arrange(cg, range, self, ...)
     if parameter.uniform then
       passed[k] = variants.value(parameter.uniform, call)
     else
-      passed[k] = access_for(cg, call, variant, { number = parameter.array,
-        value = given[parameter.array] }, space)
+      passed[k] = access_for(cg, call, variant, parameter, given[parameter.array], space)
     end
   end
   return { call = call, variant = variant, given = given, passed = passed }
@@ -327,14 +325,15 @@ function LuaKernel:accesses(range, ...)
   if range == nil then fail "kernel:accesses takes a range and arguments, as to submit it" end
   local variant, call = variant_of(self, "accesses", range, ...)
   local out = {}
-  for number, argument in ipairs(call.arguments) do
-    local use = variant.uses[number]
+  for _, parameter in ipairs(variant.order) do
+    local number = parameter.array
+    local argument, use = call.arguments[number], variant.uses[parameter.use]
     if use then
       local given = argument.mode or getmetatable((select(number, ...))) == Access
       out[#out + 1] = ("%-14s%s: %s"):format(argument.mode or use.mode, argument.name,
         argument.edge and edges.text(use, argument) or given and "as given"
-        or mappers.of(variant, number).text)
-    elseif argument.what == "reduction" then
+        or mappers.of(variant, parameter.use).text)
+    elseif number then
       out[#out + 1] = ("%-14s%s: by %s"):format("reduce", argument.name, argument.operator)
     end
   end

@@ -16,17 +16,22 @@ local causes = {
   lookup = "is computed from a list of fractions",
 }
 
+local GATHER = "What is written where elements say is not followed: let each item gather what it "
+  .. "needs, as in y[i] = x[from[i]], or reduce into it, as by celer.sum(%s), or "
+
 -- Raises why a footprint has no rule, and what to do.
 local function refuse(use)
   local unknown = use.unknown
   local cause = unknown.cause
   local what = causes[cause.op] or "is no sum of coordinates, counters and captured numbers, or "
     .. "one that no bounds are known of"
-  fail(unknown.node, "which part of '%s' a chunk touches cannot be derived: index %d %s%s. Keep it "
-    .. "between bounds, as by celer.clamp(x, 0, n - 1), or give the part where the kernel is "
-    .. "submitted: celer.access(buffer, mapper) in the place of the buffer, as "
-    .. "in celer.access(buffer, celer.all)", use.array.name, unknown.dim, what,
-    cause.line ~= unknown.node.line and (" (line %d)"):format(cause.line) or "")
+  local way = "Keep it between bounds, as by celer.clamp(x, 0, n - 1), or "
+  if cause.op == "load" and unknown.node.op == "store" then way = GATHER:format(use.array.name) end
+  if unknown.node.why then way = ("As %s. "):format(unknown.node.why) .. way end
+  fail(unknown.node, "which part of '%s' a chunk touches cannot be derived: index %d %s%s. %s"
+    .. "give the part where the kernel is submitted: celer.access(buffer, mapper) in the place of "
+    .. "the buffer, as in celer.access(buffer, celer.all)", use.array.name, unknown.dim, what,
+    cause.line ~= unknown.node.line and (" (line %d)"):format(cause.line) or "", way)
 end
 
 -- Captured numbers that a text mentions, in an order that all ranks share.
@@ -48,6 +53,21 @@ end
 ---@field boxes celer.span[][]
 ---@field values any[]  it was made for
 ---@field map? celer.range_mapper
+---@field group? celer.indirect  of reads by an index; `make` gives bounds of entries then
+---@field entries? celer.lua_mapper  of the index, for those
+---@field inside? celer.lua_mapper  of the elements, which the index decides the rows of
+
+-- With `code`, which mentions numbers.
+local function compiled(variant, text, code)
+  local nodes, names = mentioned(variant, text)
+  code = ("local %s = ...\n%s"):format(table.concat(names, ", "), code)
+  return { text = text, nodes = nodes, values = {}, make = assert(loadstring(code,
+    "=celer/derived")) }
+end
+
+local function box_text(low, high)
+  return ("celer.box({ %s }, { %s })"):format(table.concat(low, ", "), table.concat(high, ", "))
+end
 
 local function make(variant, boxes)
   local rows = {}
@@ -56,15 +76,71 @@ local function make(variant, boxes)
     for d, span in ipairs(box) do
       low[d], high[d] = linear.text(span.low), linear.text(linear.shift(span.high, 1))
     end
-    rows[k] = ("celer.box({ %s }, { %s })"):format(table.concat(low, ", "),
-      table.concat(high, ", "))
+    rows[k] = box_text(low, high)
   end
   local text = table.concat(rows, ",\n    ")
-  local nodes, names = mentioned(variant, text)
-  local code = ("local %s = ...\nreturn function(chunk, buffer)\n  return %s\nend"):format(
-    table.concat(names, ", "), text)
-  return { text = text, nodes = nodes, boxes = boxes, values = {},
-    make = assert(loadstring(code, "=celer/derived")) }
+  local code = ("return function(chunk, buffer)\n  return %s\nend"):format(text)
+  local out = compiled(variant, text, code)
+  out.boxes = boxes
+  return out
+end
+
+local function number_text(x) return ("%.17g"):format(x) end
+
+local own = {} -- a box of the item's own coordinates, by dimensions
+for dims = 1, 3 do
+  local low, high = {}, {}
+  for d = 1, dims do
+    low[d], high[d] = ("chunk.min[%d]"):format(d - 1), ("chunk.max[%d]"):format(d - 1)
+  end
+  own[dims] = box_text(low, high)
+end
+
+-- How an image of an index is written.
+local function image_text(variant, group, entries, bounds)
+  local options = {}
+  if group.kind ~= "elements" then options[1] = 'as = "ranges"' end
+  if group.given then
+    options[#options + 1] = "of = as given"
+  elseif entries.text ~= own[variant.items] then
+    options[#options + 1] = "of = " .. entries.text
+  end
+  local low, high = group.low + (group.first or 0), group.high + (group.last or -1) + 1
+  if group.kind == "elements" then high = group.high end
+  if low == high and low ~= 0 then options[#options + 1] = "plus = " .. number_text(low) end
+  if low ~= high then
+    options[#options + 1] = ("plus = { %s, %s }"):format(number_text(low), number_text(high))
+  end
+  if bounds[1] ~= "nil" or bounds[2] ~= "nil" then
+    options[#options + 1] = ("within = { %s, %s }"):format(bounds[1] ~= "nil" and bounds[1]
+      or "-math.huge", bounds[2] ~= "nil" and bounds[2] or "math.huge")
+  end
+  if bounds[3] ~= "nil" then options[#options + 1] = "except = " .. bounds[3] end
+  return ("celer.image(%s%s)"):format(group.by.name, #options > 0
+    and (", { %s }"):format(table.concat(options, ", ")) or "")
+end
+
+local function append_nodes(to, from)
+  for _, node in ipairs(from.nodes) do to[#to + 1] = node end
+end
+
+-- Of reads by an index.
+local function make_image(variant, use)
+  local group, bounds = use.array.indirect, {}
+  for k, name in ipairs { "least", "most", "except" } do
+    bounds[k] = group.bounds[name] and linear.text(group.bounds[name]) or "nil"
+  end
+  local text = table.concat(bounds, ", ")
+  local out = compiled(variant, text, "return " .. text)
+  out.group, out.inside = group, make(variant, use.boxes)
+  if group.through then out.entries = M.of(variant, group.through.array.number) end
+  if group.box then out.entries = make(variant, { group.box }) end
+  out.text = image_text(variant, group, out.entries, bounds)
+  out.own, out.nodes = out.nodes, {}
+  for _, part in ipairs { { nodes = out.own }, out.inside, out.entries } do
+    append_nodes(out.nodes, part)
+  end
+  return out
 end
 
 --- The mapper of a buffer that the kernel touches; raises where there is none.
@@ -77,22 +153,44 @@ function M.of(variant, number)
   if not variant.mappers[number] then
     if use.unknown then refuse(use) end
     if use.fault then fail(use.fault.node, "%s", use.fault.message) end
-    variant.mappers[number] = make(variant, use.boxes)
+    variant.mappers[number] = use.array.indirect and make_image(variant, use)
+      or make(variant, use.boxes)
   end
   return variant.mappers[number]
 end
 
---- The range mapper for a call: the same function as long as its numbers are the same.
+local function values_of(nodes, call, values)
+  local same = true
+  for k, node in ipairs(nodes) do
+    local now = variants.value(node, call)
+    same = same and values[k] == now
+    values[k] = now
+  end
+  return same
+end
+
+local function bind_image(self, call)
+  local group, images = self.group, require "celer.submit.image"
+  local argument = call.arguments[group.by.source or group.by.number]
+  values_of(self.own, call, self.values)
+  local reach = { loop = group.kind ~= "elements", low = group.low, high = group.high,
+    first = group.first, last = group.last, step = group.step }
+  reach.least, reach.most, reach.except = self.make(require "celer",
+    unpack(self.values, 1, #self.own))
+  self.map = images.derived(argument.buffer, group.kind, group.given and argument.map
+    or M.bind(self.entries, call), group.given, reach)
+  return self.map
+end
+
+--- The range mapper for a call: the same function as long as its numbers are the same; by an
+--- index also its buffer.
 ---@param mapper celer.lua_mapper
 ---@param call celer.lua_call
 ---@return celer.range_mapper
 function M.bind(mapper, call)
+  if mapper.group then return bind_image(mapper, call) end
   local same = mapper.map ~= nil
-  for k, node in ipairs(mapper.nodes) do
-    local now = variants.value(node, call)
-    same = same and mapper.values[k] == now
-    mapper.values[k] = now
-  end
+  same = values_of(mapper.nodes, call, mapper.values) and same
   if not same then
     mapper.map = mapper.make(require "celer", unpack(mapper.values, 1, #mapper.nodes))
     mapper.range = nil
@@ -125,7 +223,12 @@ end
 ---@param range celer.box
 ---@param buffer celer.buffer
 ---@param name string  of the parameter
-function M.check_inside(mapper, range, buffer, name)
+---@param call celer.lua_call
+function M.check_inside(mapper, range, buffer, name, call)
+  if mapper.group then
+    mapper = mapper.inside
+    M.bind(mapper, call)
+  end
   if mapper.range == range and mapper.extent == buffer.extents then return end
   for k, box in ipairs { mapper.map(range, buffer) } do
     if not is_empty(box) then check_box(mapper.boxes[k].node, box, buffer, name) end

@@ -66,13 +66,25 @@ local function conditions(block)
   return out
 end
 
+-- Whether a form is a sum of whole numbers. Of one that has left the integers, as an index of 64
+-- bits plus 1, a comparison with a number that an item may reach says the same.
+local function is_whole(node, form)
+  if node.kind == "int" then return true end
+  if node.kind ~= "weak" or form.c % 1 ~= 0 then return false end
+  for part, x in pairs(form.of) do
+    if part.kind ~= "int" or x % 1 ~= 0 then return false end
+  end
+  return true
+end
+
 -- Adds the affine forms that are at least 0 where a condition is so, and those that are not 0,
 -- with a mark. Of two numbers it says nothing, but whether an item ever comes there.
 local function add_facts(out, node, yes)
   while node.op == "not" do node, yes = node.args[1], not yes end
   local a, b = node.args and node.args[1], node.args and node.args[2]
-  if not b or a.kind ~= "int" or b.kind ~= "int" then return end
+  if not b then return end
   local x, y = affine.of(a), affine.of(b)
+  if not is_whole(a, x) or not is_whole(b, y) then return end
   if not next(affine.add(x, y, -1).of) then return end
   local function at_least(p, q, c)
     local form = affine.add(p, q, -1)

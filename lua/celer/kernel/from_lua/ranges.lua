@@ -190,6 +190,29 @@ local function narrow(self, form, low, high, block, to)
   return low, high
 end
 
+--- What the conditions alone say of a form in a block: bounds, and what it is not; nil where
+--- they say nothing.
+---@param self celer.ranges
+---@param form celer.affine
+---@param block celer.block
+---@param alike fun(fact: celer.affine): celer.affine  with nodes as in the form
+---@return celer.bound? low, celer.bound? high, celer.bound? except
+function M.said(self, form, block, alike)
+  local low, high, except
+  for _, fact in ipairs(paths.facts(block)) do
+    local other = alike(fact)
+    local below, above = uniform(self, affine.add(form, other, -1)),
+      uniform(self, affine.add(form, other, 1))
+    if fact.differs then
+      except = except or below or above
+    else
+      if below then low = low and linear.choose(self.context, "max", low, below) or below end
+      if above then high = high and linear.choose(self.context, "min", high, above) or above end
+    end
+  end
+  return low, high, except
+end
+
 local function of_form(self, form, block)
   local low, high = constant(form.c), constant(form.c)
   local parts, differing, beside = affine.nodes(form), 0, self.beside

@@ -39,11 +39,13 @@ local M = {}
 ---@field key string
 
 ---@class celer.lua_variant
+---@field items integer  dimensions of the range
 ---@field graph celer.graph
 ---@field captured celer.lua_capture
 ---@field uses table<integer, celer.footprint>
 ---@field assumed {node: celer.node, dim: integer, yes: boolean}[]
----@field order table[]  {array = number} or {uniform = node}, as the kernel takes them
+---@field order table[]  {array = number, use = number}, which is the same number but for reads by
+--- an index, or {uniform = node}: as the kernel takes them
 ---@field names table<celer.node, string>  of captured whole numbers, in mappers
 ---@field text string  C++
 ---@field kernel? celer.kernel
@@ -173,6 +175,15 @@ local function is_reduced(graph, number)
   return found
 end
 
+-- Also for what is read of it by an index.
+local function add_array(self, spec, taken, number, argument, use)
+  local name, at = unique(taken, argument.name), use and use.array.number or number
+  spec.arrays[at] = name
+  table.insert(spec.params, use and array_parameter(use, argument, name)
+    or reducer(argument, name))
+  table.insert(self.order, { array = number, use = at })
+end
+
 local function add_arrays(self, call, spec, taken)
   for number, argument in ipairs(call.arguments) do
     local use = self.uses[number]
@@ -182,11 +193,11 @@ local function add_arrays(self, call, spec, taken)
         .. "and the kernel does not: write %s%s:add(x), or min, max, mul, combine", argument.name,
         argument.name, ("[i]"):rep(argument.dims))
     elseif use or reduces then
-      local name = unique(taken, argument.name)
-      spec.arrays[number] = name
-      table.insert(spec.params, use and array_parameter(use, argument, name)
-        or reducer(argument, name))
-      table.insert(self.order, { array = number })
+      add_array(self, spec, taken, number, argument, use)
+    end
+    for k = #call.arguments + 1, table.maxn(self.uses) do
+      use = self.uses[k]
+      if use.array.source == number then add_array(self, spec, taken, number, argument, use) end
     end
   end
 end
@@ -222,7 +233,7 @@ end
 ---@param keep_reads? boolean  also reads that nobody needs
 ---@return celer.lua_variant
 function M.translate(f, call, name, keep_reads)
-  local self = { uniforms = {} }
+  local self = { items = call.items }
   self.graph, self.captured = lift.lift(f, call.items, call.arguments, keep_reads)
   whole.mark(self.graph)
   classify(self, call)
@@ -232,7 +243,7 @@ function M.translate(f, call, name, keep_reads)
   local context = linear.context(not call.wide)
   assume(self, call, context)
   self.ranges = ranges.new(context, self.names)
-  self.uses = footprint.find(self.graph, call.items, self.ranges)
+  self.uses = footprint.find(self.graph, call.items, self.ranges, call.arguments)
   for number, argument in ipairs(call.arguments) do
     local use = argument.edge and self.uses[number]
     if use then use.reach = edges.reach(self.ranges, use) end

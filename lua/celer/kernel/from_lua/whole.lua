@@ -11,18 +11,22 @@ local M = {}
 local keeps = { add = true, sub = true, mul = true, min = true, max = true, mod = true, neg = true,
   phi = true, floor = true, ceil = true, div = true, abs = true }
 
+local indices = {} -- arrays of which an element has to be whole, of the graph at hand
+
 local function want(node)
   if node.whole then return end
   node.whole = true
+  if node.op == "load" then indices[node.array.number] = true end
   if not keeps[node.op] then return end
   for _, arg in ipairs(node.args) do want(arg) end
 end
 
 local sums = { add = true, sub = true, min = true, max = true }
 
--- Whether a node is a coordinate or a counter, or lies beside one.
+-- Whether a node is a coordinate, a counter or an index that was read, or lies beside one.
 local function counts_items(node, depth)
   if node.op == "coordinate" or node.loop then return true end
+  if node.op == "load" then return indices[node.array.number] end
   if not sums[node.op] or depth > 8 then return false end
   return counts_items(node.args[1], depth + 1) or counts_items(node.args[2], depth + 1)
 end
@@ -76,10 +80,13 @@ look.le, look.eq, look.in_loop = look.lt, look.lt, look.lt
 --- Marks the nodes that have to be whole.
 ---@param graph celer.graph
 function M.mark(graph)
-  graph:each(function(node)
-    local f = look[node.op]
-    if f then f(node) end
-  end)
+  indices = {}
+  for _ = 1, 2 do -- what is compared with an index may come before it is one
+    graph:each(function(node)
+      local f = look[node.op]
+      if f then f(node) end
+    end)
+  end
 end
 
 -- Whether a node is whole though it may be too large to be an integer: of what leads back to

@@ -1,0 +1,225 @@
+-- Kernels in Lua that read what an index buffer names, with nothing said of accesses.
+local script = require("spec.support.script")
+
+local shapes = {
+  { name = "on one rank", devices = 1 },
+  { name = "on three ranks with two devices", devices = 2, ranks = 3 },
+}
+
+local function everywhere(name, text)
+  script.everywhere(name, text, nil, { shapes = shapes })
+end
+
+local setup = [==[
+local images = require "celer.submit.image"
+local n, m = 23, 60
+local function at(i) return i * 7 % n end
+local function ends(i) return math.min(m, math.floor(i * 2.7)) end
+local function int(name, extents, init, type_)
+  return celer.buffer(type_ or "int", extents, { name = name, init = init })
+end
+local ptr, col = int("ptr", n + 1, ends), int("col", m, at)
+local val = celer.buffer("double", m, { name = "val", init = function(k) return k + 1 end })
+local x = celer.buffer("double", n, { name = "x", init = function(i) return i * i + 1 end })
+local y = celer.buffer("double", n, { name = "y", init = -1 })
+local function X(i) return i * i + 1 end
+local function holds(what, f)
+  local s = q:wait(y)
+  for i = 0, n - 1 do same(("%s, element %d"):format(what, i), s(i), f(i)) end
+end
+]==]
+
+describe("a kernel in Lua that reads by an index", function()
+  everywhere("multiplies a sparse matrix", setup .. [==[
+local spmv = celer.kernel(function(i, ptr, col, val, x, y)
+  local s = 0
+  for k = ptr[i], ptr[i + 1] - 1 do s = s + val[k] * x[col[k]] end
+  y[i] = s
+end, { name = "spmv" })
+local scale, to = 1, at
+local function wanted(i)
+  local s = 0
+  for k = ends(i), ends(i + 1) - 1 do s = s + (k + 1) * scale * X(to(k)) end
+  return s
+end
+spmv(n, ptr, col, val, x, y)
+holds("at first", wanted)
+same("accesses", spmv:accesses(n, ptr, col, val, x, y), table.concat({
+  "read          ptr: celer.box({ chunk.min[0] }, { chunk.max[0] + 1 })",
+  'read          col: celer.image(ptr, { as = "ranges" })',
+  'read          val: celer.image(ptr, { as = "ranges" })',
+  'read          x: celer.image(col, { of = celer.image(ptr, { as = "ranges" }) })',
+  "discard_write y: celer.box({ chunk.min[0] }, { chunk.max[0] })" }, "\n"))
+for _ = 1, 3 do spmv(n, ptr, col, val, x, y) end
+local several = celer.ranks() > 1
+same("inspections", images.traffic(x).inspections, several and 1 or 0)
+same("exchanges", images.traffic(x).exchanges, several and 1 or 0)
+same("bytes", images.traffic(x).bytes, images.traffic(x).needed)
+celer.kernel(function(k, val) val[k] = 2 * val[k] end)(m, val)
+scale = 2
+spmv(n, ptr, col, val, x, y)
+holds("after the values", wanted)
+same("inspections for values", images.traffic(x).inspections, several and 1 or 0)
+celer.kernel(function(k, col) col[k] = n - 1 - col[k] end)(m, col)
+function to(k) return n - 1 - at(k) end
+local step = q:group(function(cg, y) cg:parallel_for(n, spmv, ptr, col, val, x, y) end)
+for _ = 1, 4 do step(y) end
+holds("after the columns, in a group", wanted)
+q:submit(function(cg)
+  cg:hint { weights = function(rank) return rank + 1 end, oversubscribe = 2 }
+  cg:parallel_for(n, spmv, ptr, col, val, x, y)
+end)
+holds("with weights", wanted)
+-- What is given for it is not derived, from one submission to the next.
+spmv(n, ptr, celer.access(col, celer.all), celer.access(val, celer.all),
+  celer.access(x, celer.all), y)
+holds("with accesses", wanted)
+spmv(n, ptr, celer.access(col, celer.all), val, x, y)
+holds("with one", wanted)
+q:submit(function(cg)
+  cg:parallel_for(n, spmv, cg:read(ptr, function(chunk)
+    return celer.box({ chunk.min[0] }, { chunk.max[0] + 1 })
+  end), col, val, x, cg:write(y))
+end)
+holds("with accesses of a group", wanted)
+spmv(n, ptr, col, val, x, y)
+holds("at last", wanted)
+]==])
+
+  everywhere("reads beside its items, from 1, with gaps and in tables", setup .. [==[
+local beside = celer.kernel(function(i, col, x, y) y[i] = x[i] - x[col[i]] end)
+beside(n, col, x, y)
+holds("beside", function(i) return X(i) - X(at(i)) end)
+same("accesses", beside:accesses(n, col, x, y), table.concat({
+  "read          col: celer.box({ chunk.min[0] }, { chunk.max[0] })",
+  "read          x: celer.box({ chunk.min[0] }, { chunk.max[0] })",
+  "read          x: celer.image(col)",
+  "discard_write y: celer.box({ chunk.min[0] }, { chunk.max[0] })" }, "\n"))
+local from1 = int("from1", n, function(i) return at(i) + 1 end, "int64_t")
+celer.kernel(function(i, from1, x, y) y[i] = x[from1[i] - 1] end)(n, from1, x, y)
+holds("from 1", function(i) return X(at(i)) end)
+local none = int("none", n, function(i) return i % 3 == 1 and -1 or i % 3 == 2 and 1e6 or at(i) end)
+for k, f in ipairs {
+  function(i, none, x, y)
+    local c = none[i]
+    if c >= 0 and c < n then y[i] = x[c] else y[i] = -1 end
+  end,
+  function(i, none, x, y)
+    y[i] = none[i] < n and (none[i] ~= -1 and x[none[i]] or -1) or -1
+  end,
+} do
+  y:fill(0)
+  celer.kernel(f)(n, none, x, y)
+  holds("sentinels " .. k, function(i) return i % 3 > 0 and -1 or X(at(i)) end)
+end
+local edges = int("edges", { n, 2 }, function(i, j) return (at(i) + 5 * j) % n end, "unsigned")
+local across = celer.kernel(function(i, edges, x, y) y[i] = x[edges[i][0]] - x[edges[i][1]] end)
+across(n, edges, x, y)
+holds("edges", function(i) return X(at(i)) - X((at(i) + 5) % n) end)
+assert(across:accesses(n, edges, x, y):find("x: celer.image(edges, { of = "
+  .. "celer.box({ chunk.min[0], 0 }, { chunk.max[0], 2 }) })", 1, true))
+local pairs = int("pairs", { n, 2 }, function(i, j) return ends(n - i - 1 + j) end)
+celer.kernel(function(i, pairs, val, y)
+  local s = 0
+  for k = pairs[i][1] - 1, pairs[i][0], -1 do s = s + val[k] end
+  y[i] = s
+end)(n, pairs, val, y)
+holds("pairs", function(i)
+  local s = 0
+  for k = ends(n - i - 1), ends(n - i) - 1 do s = s + k + 1 end
+  return s
+end)
+local rows = celer.buffer("float", { n, 3 }, { init = function(i, j) return 10 * i + j end })
+celer.kernel(function(i, col, rows, y)
+  local s = 0
+  for j = 0, 2 do s = s + rows[col[i]][j] end
+  y[i] = s
+end)(n, col, rows, y)
+holds("rows", function(i) return 30 * at(i) + 3 end)
+-- In two dimensions, and a box of another place.
+local plane = int("plane", { n, n }, function(i, j) return (i + 3 * j) % n end)
+local sums = celer.buffer("double", { n, n })
+celer.kernel(function(i, j, plane, x, sums)
+  sums[i][j] = x[plane[i][j]] + x[plane[math.max(i - 1, 0)][j]]
+end)({ n, n }, plane, x, sums)
+local s = q:wait(sums)
+for i = 0, n - 1 do
+  for j = 0, n - 1 do
+    same("plane", s(i, j), X((i + 3 * j) % n) + X((math.max(i - 1, 0) + 3 * j) % n))
+  end
+end
+-- From row to row, to what is the index itself, and to entries of those rows.
+celer.kernel(function(i, col, ptr, val, y)
+  local there = col[col[i]]
+  local s = col[there]
+  for k = ptr[there], ptr[there + 1] - 1 do s = s + val[k] end
+  y[i] = s
+end)(n, col, ptr, val, y)
+holds("chains", function(i)
+  local there = at(at(i))
+  local s = at(there)
+  for k = ends(there), ends(there + 1) - 1 do s = s + k + 1 end
+  return s
+end)
+-- A number that a condition captures.
+local most = 5
+local below = celer.kernel(function(i, none, x, y)
+  local c = none[i]
+  y[i] = 0
+  if c >= 0 and c < most then y[i] = x[c] end
+end)
+for _ = 1, 3 do
+  below(n, none, x, y)
+  holds("below " .. most, function(i)
+    return i % 3 == 0 and at(i) < most and X(at(i)) or 0
+  end)
+  most = most + 6
+end
+]==])
+
+  script.everywhere("is refused, with what to write, where it cannot follow", setup .. [==[
+local narrow = int("narrow", n, 0, "int16_t")
+celer.struct("link", "int to; int from;")
+local links = celer.buffer("link", n, { name = "links", init = { to = 0, from = 0 } })
+local other = int("other", n + 1, 0)
+local function no(words, f, ...)
+  local ok, message = pcall(celer.kernel(f), n, ...)
+  message = type(message) == "table" and message.message or tostring(message)
+  local line = debug.getinfo(f, "S").linedefined
+  assert(not ok and message:find(words, 1, true), ("line %d: %s"):format(line, message))
+end
+no("an index holds int32_t, uint32_t or int64_t, and 'narrow' int16_t",
+  function(i, narrow, x, y) y[i] = x[narrow[i]] end, narrow, x, y)
+no("an index holds int32_t, uint32_t or int64_t, and 'links' link",
+  function(i, links, x, y) y[i] = x[links[i].to] end, links, x, y)
+no("celer follows an element of an index with a constant added, as in x[col[k] + 1]",
+  function(i, col, x, y) y[i] = x[2 * col[i]] end, col, x, y)
+no("celer follows a counter from ptr[i] to ptr[i + 1] - 1, and from pairs[i][0]",
+  function(i, ptr, other, val, y)
+    y[i] = 0
+    for k = ptr[i], other[i] do y[i] = y[i] + val[k] end
+  end, ptr, other, val, y)
+no("celer follows a counter", function(i, ptr, val, y)
+  y[i] = 0
+  for k = 0, ptr[i] do y[i] = y[i] + val[k] end
+end, ptr, val, y)
+no("the kernel writes 'other': an index must not change meanwhile",
+  function(i, other, x, y) y[i], other[i] = x[other[i]], 0 end, other, x, y)
+no("the kernel also writes 'y': write to a second buffer",
+  function(i, col, y) y[i] = y[col[i]] end, col, y)
+no("'col' is read beyond its edges, and cannot be an index",
+  function(i, col, x, y) y[i] = x[col[i - 1]] end, celer.clamped(col), x, y)
+no("What is written where elements say is not followed: let each item gather what it needs, "
+  .. "as in y[i] = x[from[i]], or reduce into it, as by celer.sum(y)",
+  function(i, col, x, y) y[col[i]] = x[i] end, col, x, y)
+no("which part of 'col' a chunk touches cannot be derived: index 0",
+  function(i, col, x, y) y[i] = x[col[math.floor(x[i])]] end, col, x, y)
+no("index 1 of 'rows' is 3 for an item of the range, and buffer rows has 0 to 2",
+  function(i, col, rows, y) y[i] = rows[col[i]][3] end, col,
+  celer.buffer("float", { n, 3 }, { name = "rows", init = 0 }), y)
+no("says no ranges", function(i, table, val, y)
+  y[i] = 0
+  for k = table[i][0], table[i][1] - 1 do y[i] = y[i] + val[k] end
+end, int("table", { n, 3 }, 0), val, y)
+]==], nil, { shapes = { shapes[1] } })
+end)
