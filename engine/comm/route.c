@@ -1,0 +1,406 @@
+#include "comm/route.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "comm/image.h"
+
+/* ---- what was pushed ----------------------------------------------------- */
+
+static const uint64_t *slots_of(const cel_route_slots *s, int64_t item) {
+  return s->at + item * s->words;
+}
+
+static int64_t pushed(const cel_route_slots *s, const uint64_t *slot) {
+  int64_t n = (int64_t)slot[0];
+  return n < s->most ? n : s->most;
+}
+
+void cel_route_look(const cel_route_slots *s, const cel_route_keys *keys,
+                    cel_route_fault *out) {
+  int64_t end = keys->rows * keys->row;
+  *out = (cel_route_fault){.item = -1};
+  for (int64_t i = 0; i < s->items; ++i) {
+    const uint64_t *slot = slots_of(s, i);
+    if ((int64_t)slot[0] > out->most) {
+      out->most = (int64_t)slot[0];
+      out->most_item = i;
+    }
+    int64_t n = pushed(s, slot);
+    for (int64_t k = 0; k < n && out->item < 0; ++k)
+      if (slot[1 + k] >= (uint64_t)end) {
+        out->item = i;
+        out->key = (int64_t)slot[1 + k];
+      }
+  }
+}
+
+/* ---- the exchange -------------------------------------------------------- */
+
+/* Of each rank: where its keys begin, and their end; elements for it, and from
+ * it; where the next one for it goes. */
+typedef struct table {
+  int64_t ranks, *bound, *next;
+  uint64_t *give, *get;
+} table;
+
+static table table_create(int64_t ranks, const cel_route_keys *keys) {
+  table t = {.ranks = ranks,
+             .bound = cel_alloc_zero((4 * (size_t)ranks + 1) * 8)};
+  t.next = t.bound + ranks + 1;
+  t.give = (uint64_t *)(t.next + ranks);
+  t.get = t.give + ranks;
+  for (int64_t k = 0; k <= ranks; ++k)
+    t.bound[k] = cel_image_home(keys->rows, k, ranks) * keys->row;
+  return t;
+}
+
+static void table_release(table *t) {
+  cel_free(t->bound);
+}
+
+/* The rank that has a key, by halving. */
+static int64_t search(const table *t, int64_t key) {
+  int64_t low = 0, high = t->ranks;
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    if (key < t->bound[middle])
+      high = middle;
+    else
+      low = middle;
+  }
+  return low;
+}
+
+/* Mostly that of the key before. */
+static int64_t owner(const table *t, int64_t key, int64_t last) {
+  if (key >= t->bound[last] && key < t->bound[last + 1]) return last;
+  return search(t, key);
+}
+
+static void count(const cel_route_slots *s, table *t) {
+  int64_t rank = 0;
+  for (int64_t i = 0; i < s->items; ++i) {
+    const uint64_t *slot = slots_of(s, i);
+    int64_t n = pushed(s, slot);
+    for (int64_t k = 0; k < n; ++k) {
+      rank = owner(t, (int64_t)slot[1 + k], rank);
+      ++t->give[rank];
+    }
+  }
+}
+
+static void copy_value(char *to, const char *from, uint32_t bytes) {
+  if (bytes == 8)
+    memcpy(to, from, 8);
+  else if (bytes == 4)
+    memcpy(to, from, 4);
+  else
+    memcpy(to, from, bytes);
+}
+
+static void pack(const cel_route_slots *s, table *t, cel_route_came *out) {
+  int64_t rank = 0;
+  for (int64_t i = 0; i < s->items; ++i) {
+    const uint64_t *slot = slots_of(s, i);
+    const char *value = (const char *)(slot + 1 + s->most);
+    int64_t n = pushed(s, slot);
+    for (int64_t k = 0; k < n; ++k, value += s->bytes) {
+      rank = owner(t, (int64_t)slot[1 + k], rank);
+      int64_t at = t->next[rank]++;
+      out->key[at] = (int64_t)slot[1 + k];
+      copy_value(out->value + at * s->bytes, value, s->bytes);
+    }
+  }
+}
+
+static cel_route_came came_create(int64_t count, uint32_t bytes) {
+  return (cel_route_came){count, cel_alloc((size_t)count * 8 + 1),
+                          cel_alloc((size_t)count * bytes + 1)};
+}
+
+void cel_route_release(cel_route_came *came) {
+  cel_free(came->key);
+  cel_free(came->value);
+  *came = (cel_route_came){0};
+}
+
+static void scale(table *t, uint64_t by, uint64_t over) {
+  for (int64_t k = 0; k < t->ranks; ++k) {
+    t->give[k] = t->give[k] / over * by;
+    t->get[k] = t->get[k] / over * by;
+  }
+}
+
+/* What was packed, to those that have the keys. */
+static cel_status send(cel_comm *comm, table *t, uint32_t bytes,
+                       const cel_route_came *mine, cel_route_came *out) {
+  scale(t, 8, 1);
+  CEL_TRY(cel_comm_all_to_allv(comm, mine->key, t->give, out->key, t->get));
+  scale(t, bytes, 8);
+  return cel_comm_all_to_allv(comm, mine->value, t->give, out->value, t->get);
+}
+
+static cel_status exchange(cel_comm *comm, const cel_route_slots *s, table *t,
+                           cel_route_came *out) {
+  int64_t sent = 0, got = 0;
+  count(s, t);
+  CEL_TRY(cel_comm_all_to_all(comm, t->give, sizeof *t->give, t->get));
+  for (int64_t k = 0; k < t->ranks; ++k) {
+    t->next[k] = sent;
+    sent += (int64_t)t->give[k];
+    got += (int64_t)t->get[k];
+  }
+  cel_route_came mine = came_create(sent, s->bytes);
+  pack(s, t, &mine);
+  if (t->ranks == 1) {
+    *out = mine;
+    return CEL_E_OK;
+  }
+  cel_route_came came = came_create(got, s->bytes);
+  cel_status status = send(comm, t, s->bytes, &mine, &came);
+  cel_route_release(&mine);
+  if (status == CEL_E_OK)
+    *out = came;
+  else
+    cel_route_release(&came);
+  return status;
+}
+
+cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
+                              const cel_route_keys *keys, cel_route_came *out) {
+  table t = table_create(comm->ranks, keys);
+  cel_status status = exchange(comm, s, &t, out);
+  table_release(&t);
+  return status;
+}
+
+/* ---- combining ----------------------------------------------------------- */
+
+/* As the values come. Sums and products of signed numbers wrap as those of
+ * unsigned ones do, in `wide`, which no promotion makes signed again. */
+#define COMBINE(type, wide)                                                    \
+  static void combine_##type(cel_route_op op, const cel_route_came *came,      \
+                             int64_t first, int64_t width, type *into) {       \
+    const type *from = (const type *)came->value;                              \
+    for (int64_t i = 0; i < came->count; ++i) {                                \
+      type *to = into + (came->key[i] - first) * width;                        \
+      for (int64_t c = 0; c < width; ++c, ++from) {                            \
+        type a = to[c], b = *from;                                             \
+        switch (op) {                                                          \
+        case CEL_ROUTE_SUM: to[c] = (type)((wide)a + (wide)b); break;          \
+        case CEL_ROUTE_PROD: to[c] = (type)((wide)a * (wide)b); break;         \
+        case CEL_ROUTE_MIN: to[c] = b < a || NAN_OF(b) ? b : a; break;         \
+        case CEL_ROUTE_MAX: to[c] = a < b || NAN_OF(b) ? b : a; break;         \
+        case CEL_ROUTE_AND: to[c] = AND(type, a, b); break;                    \
+        case CEL_ROUTE_OR: to[c] = OR(type, a, b); break;                      \
+        }                                                                      \
+      }                                                                        \
+    }                                                                          \
+  }
+#define NAN_OF(x) false
+#define AND(type, a, b) (type)((a) & (b))
+#define OR(type, a, b) (type)((a) | (b))
+COMBINE(int8_t, uint32_t)
+COMBINE(int16_t, uint32_t)
+COMBINE(int32_t, uint32_t)
+COMBINE(int64_t, uint64_t)
+COMBINE(uint8_t, uint32_t)
+COMBINE(uint16_t, uint32_t)
+COMBINE(uint32_t, uint32_t)
+COMBINE(uint64_t, uint64_t)
+#undef NAN_OF
+#undef AND
+#undef OR
+#define NAN_OF(x) isnan(x)
+#define AND(type, a, b) (a) /* there is none: the caller sees to it */
+#define OR(type, a, b) (a)
+COMBINE(float, float)
+COMBINE(double, double)
+#undef NAN_OF
+#undef AND
+#undef OR
+#undef COMBINE
+
+static void begin(const void *identity, int64_t n, int64_t bytes, char *into) {
+  for (int64_t i = 0; i < n; ++i)
+    memcpy(into + i * bytes, identity, (size_t)bytes);
+}
+
+void cel_route_combine(const cel_route_came *came, const cel_route_type *type,
+                       int64_t first, int64_t n, const void *identity,
+                       void *into) {
+  if (identity != NULL) begin(identity, n, (int64_t)type->size * type->count, into);
+#define CALL(name) combine_##name(type->op, came, first, type->count, into)
+  bool is_signed = type->class_ == 'i', real = type->class_ == 'f';
+  switch (type->size) {
+  case 1: is_signed ? CALL(int8_t) : CALL(uint8_t); break;
+  case 2: is_signed ? CALL(int16_t) : CALL(uint16_t); break;
+  case 4:
+    real ? CALL(float) : is_signed ? CALL(int32_t) : CALL(uint32_t);
+    break;
+  case 8:
+    real ? CALL(double) : is_signed ? CALL(int64_t) : CALL(uint64_t);
+    break;
+  default: cel_bug("numbers of %d bytes", type->size);
+  }
+#undef CALL
+}
+
+/* ---- appending ----------------------------------------------------------- */
+
+/* Of ranks' shares of a row of values where each begins, and the end. */
+static cel_status bounds_of(cel_comm *comm, int64_t mine, int64_t *bound) {
+  CEL_TRY(cel_comm_gather(comm, &mine, sizeof mine, bound, CEL_COMM_ALL));
+  int64_t at = 0;
+  for (int64_t k = 0; k < comm->ranks; ++k) {
+    int64_t n = bound[k];
+    bound[k] = at;
+    at += n;
+  }
+  bound[comm->ranks] = at;
+  return CEL_E_OK;
+}
+
+static uint64_t overlap(const int64_t *a, const int64_t *b) {
+  int64_t low = a[0] > b[0] ? a[0] : b[0], high = a[1] < b[1] ? a[1] : b[1];
+  return high > low ? (uint64_t)(high - low) : 0;
+}
+
+/* Values that ranks share as `has` says, to those that `wants` names: both in
+ * the order of ranks. */
+static cel_status move(cel_comm *comm, uint32_t bytes, const int64_t *has,
+                       const char *from, const int64_t *wants, char *to) {
+  int64_t ranks = comm->ranks, me = comm->rank;
+  uint64_t *give = cel_alloc_zero(2 * (size_t)ranks * sizeof *give);
+  uint64_t *get = give + ranks;
+  for (int64_t k = 0; k < ranks; ++k) {
+    give[k] = bytes * overlap(has + me, wants + k);
+    get[k] = bytes * overlap(has + k, wants + me);
+  }
+  cel_status status = cel_comm_all_to_allv(comm, from, give, to, get);
+  cel_free(give);
+  return status;
+}
+
+/* This rank's bins, one behind the other. */
+typedef struct filled {
+  int64_t count;
+  int64_t *end; /* of each bin */
+  char *value;
+} filled;
+
+/* `old`: what bins held, one behind the other; `length` of each, or null. */
+static filled fill(const cel_route_came *came, const cel_route_bins *b,
+                   const int64_t *length, const char *old) {
+  filled out = {0, cel_alloc_zero((size_t)(b->count + 1) * 8), NULL};
+  int64_t *next = out.end; /* until all are there, where the next one goes */
+  for (int64_t i = 0; i < came->count; ++i) ++next[came->key[i] - b->first];
+  for (int64_t i = 0; i < b->count; ++i) {
+    int64_t n = next[i] + (length != NULL ? length[i] : 0);
+    next[i] = out.count;
+    out.count += n;
+  }
+  out.value = cel_alloc((size_t)out.count * b->bytes + 1);
+  for (int64_t i = 0; length != NULL && i < b->count; ++i) {
+    size_t size = (size_t)length[i] * b->bytes;
+    if (size > 0) memcpy(out.value + next[i] * b->bytes, old, size);
+    old += size;
+    next[i] += length[i];
+  }
+  for (int64_t i = 0; i < came->count; ++i) {
+    int64_t at = next[came->key[i] - b->first]++;
+    copy_value(out.value + at * b->bytes, came->value + i * b->bytes, b->bytes);
+  }
+  return out;
+}
+
+/* How ranks share values, by their bins and by their places. */
+typedef struct shares {
+  int64_t *by_bin, *by_place;
+} shares;
+
+static void share_places(cel_comm *comm, const cel_route_bins *b, int64_t total,
+                         int64_t *bound) {
+  for (int64_t k = 0; k <= comm->ranks; ++k) {
+    int64_t at = cel_image_home(b->room, k, comm->ranks);
+    bound[k] = at < total ? at : total;
+  }
+}
+
+/* Brings what this rank's bins hold; *length and *old are the caller's. */
+static cel_status bring(cel_comm *comm, const cel_route_bins *b, shares *s,
+                        int64_t **length, char **old) {
+  int64_t ranks = comm->ranks, me = comm->rank;
+  int64_t first = b->count > 0 ? b->offset[0] : -1;
+  bool last = me == ranks - 1;
+  int64_t *begin = s->by_bin;
+  CEL_TRY(cel_comm_gather(comm, &first, sizeof first, begin, CEL_COMM_ALL));
+  int64_t total = last ? b->offset[b->count] : 0;
+  CEL_TRY(cel_comm_broadcast(comm, &total, sizeof total, ranks - 1));
+  begin[ranks] = total;
+  for (int64_t k = ranks; k-- > 0;)
+    if (begin[k] < 0) begin[k] = begin[k + 1];
+  *length = cel_alloc((size_t)(b->count + 1) * 8);
+  bool good = begin[me] >= 0 && begin[me + 1] >= begin[me] && total <= b->room;
+  for (int64_t i = 0; i < b->count; ++i) {
+    (*length)[i] =
+        (i + 1 < b->count ? b->offset[i + 1] : begin[me + 1]) - b->offset[i];
+    good = good && (*length)[i] >= 0;
+  }
+  if (!good)
+    return cel_fail(CEL_E_RANGE,
+                    "cg:route: offsets grow, from 0 to what there is room "
+                    "for, and those of the bins of rank %" PRId64 " do not",
+                    me);
+  *old = cel_alloc((size_t)(begin[me + 1] - begin[me]) * b->bytes + 1);
+  share_places(comm, b, total, s->by_place);
+  return move(comm, b->bytes, s->by_place, b->values, begin, *old);
+}
+
+/* Writes the bins where they belong, and zeros behind them. */
+static cel_status place(cel_comm *comm, const cel_route_bins *b, shares *s,
+                        const filled *f, int64_t total) {
+  int64_t me = comm->rank, base = s->by_bin[me];
+  for (int64_t i = b->count; i-- > 0;)
+    b->offset[i] = base + (i > 0 ? f->end[i - 1] : 0);
+  if (me == comm->ranks - 1) b->offset[b->count] = total;
+  share_places(comm, b, total, s->by_place);
+  int64_t share = cel_image_home(b->room, me + 1, comm->ranks) -
+                  cel_image_home(b->room, me, comm->ranks);
+  int64_t used = s->by_place[me + 1] - s->by_place[me];
+  if (share > used)
+    memset((char *)b->values + used * b->bytes, 0,
+           (size_t)(share - used) * b->bytes);
+  return move(comm, b->bytes, s->by_bin, f->value, s->by_place, b->values);
+}
+
+static cel_status append(cel_comm *comm, const cel_route_came *came,
+                         const cel_route_bins *b, shares *s, int64_t *total) {
+  int64_t *length = NULL;
+  char *old = NULL;
+  cel_status status = b->keep ? bring(comm, b, s, &length, &old) : CEL_E_OK;
+  if (status == CEL_E_OK) {
+    filled f = fill(came, b, length, old);
+    status = bounds_of(comm, f.count, s->by_bin);
+    *total = s->by_bin[comm->ranks];
+    if (status == CEL_E_OK && *total <= b->room)
+      status = place(comm, b, s, &f, *total);
+    cel_free(f.end);
+    cel_free(f.value);
+  }
+  cel_free(length);
+  cel_free(old);
+  return status;
+}
+
+cel_status cel_route_append(cel_comm *comm, const cel_route_came *came,
+                            const cel_route_bins *b, int64_t *total) {
+  size_t n = (size_t)comm->ranks + 1;
+  shares s = {.by_bin = cel_alloc_zero(2 * n * sizeof *s.by_bin)};
+  s.by_place = s.by_bin + n;
+  cel_status status = append(comm, came, b, &s, total);
+  cel_free(s.by_bin);
+  return status;
+}

@@ -1,0 +1,100 @@
+/* route.h -- values that items send to elements or bins of a buffer: what
+ * comes of a task's pushes, on all ranks.
+ *
+ * A task's items lie in rows, which ranks share evenly, as they share the rows
+ * of what is written. An item has slots for `most` pushes (kernels/route.cuh):
+ * words that say how often it has pushed, the keys, and the values. A key is an
+ * element's or a bin's place in the buffer, row by row. Each rank sends what
+ * its items have pushed to the ranks that have the keys, by rank, and within
+ * that by item and then by number: what arrives is in the order of all items.
+ * So values of one key meet in that order on any number of ranks, and sums have
+ * the same bits.
+ *
+ * Cost: a pass over the slots to look and one to pack; a message to each rank
+ * that is sent something; a pass over what has come.
+ *
+ * Lua calls these functions through FFI (lua/celer/host/route.lua).
+ * Threads: any; with a communicator its group's.
+ */
+#ifndef CEL_COMM_ROUTE_H
+#define CEL_COMM_ROUTE_H
+
+#ifndef CEL_CDEF /* the cdef of file.h has it */
+#include "comm/communicator.h"
+#endif
+
+/* What items of this rank have pushed. */
+typedef struct cel_route_slots {
+  const uint64_t *at; /* of the first item here */
+  int64_t items;
+  int64_t most, words; /* of an item: slots, and words of 8 bytes */
+  uint32_t bytes;      /* of a value */
+} cel_route_slots;
+
+/* What keys lead to: rows, which ranks share evenly. */
+typedef struct cel_route_keys {
+  int64_t rows, row; /* keys in each */
+} cel_route_keys;
+
+/* What is wrong with what has been pushed here. */
+typedef struct cel_route_fault {
+  int64_t most, most_item; /* pushes of the item that has the most */
+  int64_t key, item; /* the first one that leads nowhere; item < 0: none */
+} cel_route_fault;
+
+void cel_route_look(const cel_route_slots *slots, const cel_route_keys *keys,
+                    cel_route_fault *out);
+
+/* What has come for this rank's keys, in the order of all items. */
+typedef struct cel_route_came {
+  int64_t count;
+  int64_t *key;
+  char *value;
+} cel_route_came;
+
+/* Sends what was pushed, in which there is no fault. The caller releases *out.
+ * All ranks. */
+cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *slots,
+                              const cel_route_keys *keys, cel_route_came *out);
+void cel_route_release(cel_route_came *came);
+
+/* NAME of cel_op, name: how values are combined. */
+typedef enum cel_route_op {
+  CEL_ROUTE_SUM,
+  CEL_ROUTE_PROD,
+  CEL_ROUTE_MIN,
+  CEL_ROUTE_MAX,
+  CEL_ROUTE_AND,
+  CEL_ROUTE_OR
+} cel_route_op;
+
+/* Numbers: 'i', 'u', 'f', or 'b'; bytes of each; how many an element has. */
+typedef struct cel_route_type {
+  cel_route_op op;
+  int32_t class_, size, count;
+} cel_route_type;
+
+/* Combines what came into this rank's elements at `into`, of which the first
+ * has the key `first`. With an identity all of them, `n`, begin with it. */
+void cel_route_combine(const cel_route_came *came, const cel_route_type *type,
+                       int64_t first, int64_t n, const void *identity,
+                       void *into);
+
+/* Bins one behind the other in a buffer of values, which ranks share evenly. */
+typedef struct cel_route_bins {
+  int64_t first, count; /* this rank's bins */
+  int64_t room;         /* values that the buffer has */
+  uint32_t bytes;       /* of a value */
+  bool keep;            /* what they hold comes first */
+  int64_t *offset;      /* where each of them begins; behind the last rank's the
+                           end of all */
+  void *values;         /* this rank's share */
+} cel_route_bins;
+
+/* Appends what came to the bins of all ranks. *total becomes how many values
+ * there are then; where that exceeds the room nothing has been written. All
+ * ranks. */
+cel_status cel_route_append(cel_comm *comm, const cel_route_came *came,
+                            const cel_route_bins *bins, int64_t *total);
+
+#endif

@@ -1,0 +1,93 @@
+-- What items have pushed, looked at and combined. Over MPI: spec/system/language/route_spec.lua.
+local ffi = require("ffi")
+local c = require("spec.support.cdef")("comm/communicator.h", "comm/route.h")
+
+-- Slots of items, each a list of { key, value }, with room for `most`; values are int32_t.
+local function slots_of(items, most)
+  local words = 1 + most + math.ceil(most / 2)
+  local at = ffi.new("uint64_t[?]", math.max(#items * words, 1))
+  for i, pushes in ipairs(items) do
+    local slot = at + (i - 1) * words
+    slot[0] = #pushes
+    for n = 1, math.min(#pushes, most) do
+      ffi.cast("int64_t *", slot)[n] = pushes[n][1]
+      ffi.cast("int32_t *", slot + 1 + most)[n - 1] = pushes[n][2]
+    end
+  end
+  return ffi.new("cel_route_slots", { at = at, items = #items, most = most, words = words,
+    bytes = 4 }), at
+end
+
+local function keys_of(rows, row) return ffi.new("cel_route_keys", { rows = rows, row = row }) end
+
+local function alone()
+  local out = ffi.new("cel_comm *[1]")
+  assert.equal(0, tonumber(c.cel_comm_alone(1, out)))
+  return ffi.gc(out[0], c.cel_comm_destroy)
+end
+
+local items = { { { 3, 10 }, { 0, 1 } }, {}, { { 3, -4 } }, { { 5, 7 }, { 3, 2 } } }
+
+describe("a route", function()
+  it("finds the item with the most pushes, and the first key that leads nowhere", function()
+    local function look(list, most, rows)
+      local slots, at = slots_of(list, most)
+      local fault = ffi.new("cel_route_fault")
+      c.cel_route_look(slots, keys_of(rows, 1), fault)
+      return { tonumber(fault.most), tonumber(fault.most_item), tonumber(fault.item),
+        tonumber(fault.key) }, at
+    end
+    assert.same({ 2, 0, -1, 0 }, (look(items, 2, 6)))
+    assert.same({ 2, 0, 3, 5 }, (look(items, 2, 5)))
+    assert.same({ 3, 1, 0, -1 }, (look({ { { -1, 0 } }, { { 1, 1 }, { 1, 1 }, { 9, 1 } } }, 2, 9)))
+    assert.same({ 0, 0, -1, 0 }, (look({}, 2, 9)))
+  end)
+
+  it("combines in order, as numbers of their type", function()
+    local slots, at = slots_of(items, 2)
+    local came, comm = ffi.new("cel_route_came"), alone()
+    assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(6, 1), came)))
+    assert.equal(5, tonumber(came.count))
+    local function combined(op, class, identity)
+      local into = ffi.new("int32_t[6]", 8, 8, 8, 8, 8, 8)
+      c.cel_route_combine(came, ffi.new("cel_route_type", { op = op, class_ = class:byte(),
+        size = 4, count = 1 }), 0, 6, identity and ffi.new("int32_t[1]", identity), into)
+      return { into[0], into[1], into[3], into[5] }
+    end
+    assert.same({ 9, 8, 16, 15 }, combined("CEL_ROUTE_SUM", "i"))
+    assert.same({ 1, 0, 8, 7 }, combined("CEL_ROUTE_SUM", "i", 0))
+    assert.same({ 1, 1, -80, 7 }, combined("CEL_ROUTE_PROD", "i", 1))
+    assert.same({ 1, 8, -4, 7 }, combined("CEL_ROUTE_MIN", "i"))
+    assert.same({ 1, 8, 2, 7 }, combined("CEL_ROUTE_MIN", "u"))
+    assert.same({ 8, 8, -4, 8 }, combined("CEL_ROUTE_MAX", "u"))
+    assert.same({ 9, 8, -2, 15 }, combined("CEL_ROUTE_OR", "i"))
+    assert.same({ 1, -1, 0, 7 }, combined("CEL_ROUTE_AND", "u", -1))
+    c.cel_route_release(came)
+    assert.is_not_nil(at)
+  end)
+
+  it("appends to bins in order, and says how much there is where it has no room", function()
+    local slots, at = slots_of(items, 2)
+    local came, comm = ffi.new("cel_route_came"), alone()
+    local offset, values = ffi.new("int64_t[7]"), ffi.new("int32_t[12]")
+    local function append(keep, room)
+      assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(6, 1), came)))
+      local total = ffi.new("int64_t[1]")
+      assert.equal(0, tonumber(c.cel_route_append(comm, came, ffi.new("cel_route_bins",
+        { first = 0, count = 6, room = room, bytes = 4, keep = keep, offset = offset,
+          values = values }), total)))
+      c.cel_route_release(came)
+      local out = {}
+      for i = 0, 6 do out[#out + 1] = tonumber(offset[i]) end
+      for i = 0, 11 do out[#out + 1] = values[i] end
+      return table.concat(out, " "), tonumber(total[0])
+    end
+    local once = "0 1 1 1 4 4 5 1 10 -4 2 7 0 0 0 0 0 0 0"
+    assert.equal(once, (append(false, 12)))
+    local text, total = append(true, 9)
+    assert.equal(once, text)
+    assert.equal(10, total)
+    assert.equal("0 2 2 2 8 8 10 1 1 10 -4 2 10 -4 2 7 7 0 0", (append(true, 12)))
+    assert.is_not_nil(at)
+  end)
+end)
