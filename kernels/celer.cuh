@@ -422,10 +422,11 @@ template <int D> struct traits<item<D>> {
   }
 };
 
-// What a parameter is told of its buffer's edges beside its view: a value of
-// its own, behind it (near.cuh).
+// What a parameter is told beside its view, of its buffer's edges (near.cuh) or
+// of where values go (route.cuh): a value of its own, behind it.
 template <class P> struct edge_of {
   static constexpr index size = 0;
+  static constexpr bool is_near = false;
   static constexpr param describe() {
     return {};
   }
@@ -484,6 +485,8 @@ template <class Item, class... P> struct signature<void (*)(Item, P...)> {
       ((traits<typename bare<P>::type>::kind == a_reducer) || ... || false);
   static constexpr int edges =
       (int(edge_of<typename bare<P>::type>::size > 0) + ... + 0);
+  static constexpr bool has_near =
+      (edge_of<typename bare<P>::type>::is_near || ... || false);
   static constexpr int described = count + edges;
   static constexpr int element_bytes =
       ((traits<typename bare<P>::type>::views *

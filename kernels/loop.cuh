@@ -104,7 +104,7 @@ static CELER_FN void loop(const call *c, A... a) {
   constexpr bool apart = !signature<decltype(F)>::reduces && !sampled;
   const box &b = c->chunk;
   const index n0 = c->range.max[0], n1 = c->range.max[1], n2 = c->range.max[2];
-  if constexpr (signature<decltype(F)>::edges > 0) {
+  if constexpr (signature<decltype(F)>::has_near) {
     near_loop<F, D, X>::run(c, a...);
   } else if constexpr (D == 0) {
     compute<F>(item<0>{{0}, {1}}, copied(a)...);

@@ -134,6 +134,7 @@ struct traits<near<T, D>> : accessor_traits<T, D, an_in> {
 
 template <class T, int D> struct edge_of<near<T, D>> {
   static constexpr index size = sizeof(edge<T>);
+  static constexpr bool is_near = true;
   static constexpr param describe() {
     return {a_value, D, 's', int(size), 8, "edge", {}};
   }

@@ -44,6 +44,7 @@ local names = {
   access = { "kernel.from_lua.function", "access", true },
   reduce = { "kernel.from_lua.function", "reduce", true },
   sum = { "kernel.from_lua.function", "sum", true },
+  route = { "submit.route", "new", true },
   math = { "arrays.math", nil, true },
   select = { "arrays.expression", "select", true },
   cast = { "arrays.expression", "cast", true },

@@ -299,6 +299,7 @@ function Buffer:free()
   if rawget(self, "image_copies") or rawget(self, "image_plans") then
     require("celer.submit.image").freed(self)
   end
+  if rawget(self, "route_arenas") then require("celer.submit.route").freed(self) end
 end
 
 function Buffer:__tostring()

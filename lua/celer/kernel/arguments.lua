@@ -19,12 +19,17 @@ local fits = {
   [kernel.INOUT] = { read_write = true, write = true },
   [kernel.REDUCER] = { reduce = true },
 }
+local fits_route = { route = true }
 local asks_for = {
   [kernel.IN] = "cg:read",
   [kernel.OUT] = "cg:discard_write or cg:write",
   [kernel.INOUT] = "cg:read_write",
   [kernel.REDUCER] = "cg:reduce",
 }
+
+local function call_for(param)
+  return kernel.is_route(param) and "cg:route" or asks_for[param.kind]
+end
 
 local synonyms = {
   int = "int32_t", unsigned = "uint32_t", ["unsigned int"] = "uint32_t",
@@ -118,17 +123,19 @@ end
 local function access_fault(param, access, is_access)
   local wanted = kernel.describe(param)
   if not is_access then
-    return ("expected %s (%s, from %s), got %s"):format(param.kind == kernel.REDUCER
-      and "an access" or "a buffer or an access", wanted, asks_for[param.kind], words.a(access))
+    return ("expected %s (%s, from %s), got %s"):format((param.kind == kernel.REDUCER
+      or kernel.is_route(param)) and "an access" or "a buffer or an access", wanted,
+      call_for(param), words.a(access))
   end
-  local buffer = access.buffer
+  local routed = rawget(access, "route") -- which has a buffer of its own
+  local buffer, mode = routed or access.buffer, routed and "route" or access.mode
   local pointer = param.dims < 0
-  local writes = access.mode ~= "read" and access.mode ~= "reduce"
+  local writes = mode ~= "read" and mode ~= "reduce" and mode ~= "route"
   local misshapen = shape_fault(param, wanted, buffer)
-  if not fits[param.kind][access.mode]
+  if not (kernel.is_route(param) and fits_route or fits[param.kind])[mode]
     and not (pointer and param.kind ~= kernel.IN and writes) then
     return ("the kernel declares %s, but %s is accessed with cg:%s; use %s"):format(
-      wanted, buffer.name, access.mode, asks_for[param.kind])
+      wanted, buffer.name, mode, call_for(param))
   elseif misshapen then
     return misshapen
   elseif param.size ~= buffer.type.size or not same_type(param.type, buffer.type)
@@ -171,9 +178,10 @@ local function check_access(param, argument, is_access)
     modes = setmetatable({}, { __mode = "k" })
     fitted[param] = modes
   end
-  if is_access and modes[argument.buffer] == argument.mode then return nil end
+  local routed = is_access and rawget(argument, "route")
+  if is_access and not routed and modes[argument.buffer] == argument.mode then return nil end
   local fault = access_fault(param, argument, is_access)
-  if not fault then modes[argument.buffer] = argument.mode end
+  if not fault and not routed then modes[argument.buffer] = argument.mode end
   return fault
 end
 

@@ -13,7 +13,9 @@ local M = {}
 local modes = { [kernel.IN] = "read", [kernel.OUT] = "discard_write",
   [kernel.INOUT] = "read_write" }
 
+local routes = require "celer.submit.route"
 local Buffer, Access, Reduction = buffers.Buffer, access.Access, access.Reduction
+local Route = routes.Route
 
 --- Whether one of these stands in the place of an access.
 ---@param ... any
@@ -21,7 +23,9 @@ local Buffer, Access, Reduction = buffers.Buffer, access.Access, access.Reductio
 function M.has_buffers(...)
   for k = 1, select("#", ...) do
     local meta = getmetatable((select(k, ...)))
-    if meta == Buffer or meta == Access or meta == Reduction then return true end
+    if meta == Buffer or meta == Access or meta == Reduction or meta == Route then
+      return true
+    end
   end
   return false
 end
@@ -33,6 +37,10 @@ end
 -- The access of a parameter for a buffer, with a mapper or without.
 local function access_for(cg, k, number, param, buffer, given)
   local mode = modes[param.kind]
+  if kernel.is_route(param) then
+    fail(k.name, number, "the kernel declares %s: give it celer.route(%s, \"sum\"), or what else "
+      .. "is done with values", kernel.describe(param), buffer.name)
+  end
   local edge = given and given.edge
   local map = given and given.map
   if not mode then
@@ -67,12 +75,14 @@ function M.accesses(cg, k, ...)
     local given, param = out[i], k.params[first + i]
     local meta = getmetatable(given)
     local is_buffer = meta == Buffer or meta == Access
-    if param and (is_buffer or meta == Reduction) then
+    if param and (is_buffer or meta == Reduction or meta == Route) then
       if k.plain then
         fail(k.name, i, "a kernel of celer.cuda_module does not say what it does with it: give an "
           .. "access, as by cg:read(buffer)")
       elseif meta == Reduction then
         out[i] = cg:reduce(given.buffer, given.operator, given.options)
+      elseif meta == Route then
+        out[i] = cg:route(given.buffer, given.how, given.options)
       elseif param.kind ~= kernel.VALUE then
         out[i] = access_for(cg, k, i, param, meta == Access and given.buffer or given,
           meta == Access and given or nil)

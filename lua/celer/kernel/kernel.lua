@@ -79,6 +79,10 @@ function Kernel.__capture(self, refuse)
   refuse(("the kernel '%s'"):format(self.name))
 end
 
+--- Whether a parameter is a route<T, D>, whose description says the rest as that of edges does.
+---@param param table
+function M.is_route(param) return param.kind == M.OUT and param.edge ~= nil end
+
 --- A parameter as the user wrote it.
 ---@return string
 function M.describe(param)
@@ -95,8 +99,8 @@ function M.describe(param)
   if param.dims < 0 then -- of celer.cuda_module
     return (param.kind == M.IN and "const %s *" or "%s *"):format(param.type)
   end
-  return ("%s<%s, %d>"):format(param.edge and "near" or spelling[param.kind], param.type,
-    param.dims)
+  return ("%s<%s, %d>"):format(M.is_route(param) and "route" or param.edge and "near"
+    or spelling[param.kind], param.type, param.dims)
 end
 
 local function signature(name, params, plain)
@@ -108,8 +112,8 @@ local function signature(name, params, plain)
   return ("%s(%s)"):format(name, table.concat(list, ", "))
 end
 
--- Without what nobody passes: local memory, and what accessors are told of edges, which
--- becomes theirs.
+-- Without what nobody passes: local memory, and what accessors are told of edges or of a
+-- route, which becomes theirs.
 local function passed(params)
   local out = {}
   for _, param in ipairs(params) do
@@ -297,6 +301,7 @@ local function declarations(text, operators)
   if text:find "tile%s*<" then out[1] = core.embedded "kernels/tile.cuh" end
   if text:find "group%s*<" then out[#out + 1] = core.embedded "kernels/group.cuh" end
   if text:find "near%s*<" then out[#out + 1] = core.embedded "kernels/near.cuh" end
+  if text:find "%f[%w_]route%s*<" then out[#out + 1] = core.embedded "kernels/route.cuh" end
   if text:find "reducer%s*<" then
     out[#out + 1] = operators and operators[1]
     out[#out + 1] = core.embedded "kernels/reduce.cuh"

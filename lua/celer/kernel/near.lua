@@ -40,10 +40,12 @@ local function pack(param, buffer, edge)
 end
 
 --- The value behind a view, as the core packs it; or nil and what is wrong.
----@param param table  the near<T, D>, which fits the access
+---@param param table  the near<T, D> or route<T, D>, which fits the access
 ---@param access celer.access
 ---@return ffi.cdata*?, string?
 function M.pack(param, access)
+  local routed = rawget(access, "route")
+  if routed then return routed.packed end -- by submit/route.lua
   local map, buffer = access.map, access.buffer
   local edge = mapper.edge(map)
   if not edge then

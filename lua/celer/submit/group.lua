@@ -21,6 +21,7 @@ local objects = require "celer.data.object"
 local place = require "celer.place"
 local placements = require "celer.submit.placement"
 local reduce = require "celer.kernel.reduce"
+local routes = require "celer.submit.route"
 local rules = require "celer.mapper.rules"
 local settings = require "celer.settings"
 local spaces = require "celer.space"
@@ -216,6 +217,23 @@ function Group:reduce(buffer, operator, options)
   buffers.check(buffer, "cg:reduce")
   local found, onto = reduce.operator(operator, buffer, options)
   return add(self, { buffer, "reduce", false, self, onto = onto, operator = found })
+end
+
+--- Lets each item of a kernel say where its results go: `out.push(key, value)` of a
+--- route<T, D>, and `out:push(key, value)` in Lua. Values for one element are combined; or
+--- they are appended to bins, which lie one behind the other in the buffer. They come in the
+--- order of items, and of one item in that of its pushes, so the result has the same bits on
+--- any number of ranks and devices. What the buffer held is discarded, unless
+--- include_current. An item pushes `most` values at most (1).
+---@param buffer celer.buffer
+---@param how "sum"|"prod"|"min"|"max"|"and"|"or"|"append"
+---@param options? celer.route_options
+---@return celer.access
+function Group:route(buffer, how, options)
+  open(self, "cg:route")
+  local routed = routes.declare("cg:route", buffer, how, options)
+  self.routes = true
+  return add(self, { buffer, "route", false, self, buffer.handle, route = routed })
 end
 
 -- What few groups have: a name, effects, hints of their own.
@@ -525,10 +543,12 @@ local function submit_first(self, range, kernel, ...)
     return submit_anew(self, range, kernel, ...)
   end
   local n, given = select("#", ...), by_signature.accesses(self, kernel, ...)
+  local deliver = self.routes and routes.resolve(self, "cg:parallel_for", kernel, range)
   if self.images then resolve_images(self, "cg:parallel_for", range_for(kernel, range)) end
   if not submit_again(self, range, kernel, unpack(given, 1, n)) then
     submit_anew(self, range, kernel, unpack(given, 1, n))
   end
+  if deliver then deliver() end
 end
 
 --- Runs a kernel once per item of the range.
@@ -541,7 +561,10 @@ function Group:parallel_for(range, kernel, ...)
     and kernels.is_kernel(kernel) then
     resolve_images(self, "cg:parallel_for", range_for(kernel, range))
   end
+  local deliver = getmetatable(self) == Group and self.routes and not self.done
+    and routes.resolve(self, "cg:parallel_for", kernel, range)
   if not submit_again(self, range, kernel, ...) then submit_first(self, range, kernel, ...) end
+  if deliver then deliver() end
 end
 
 -- A host task's arguments with placeholders for accesses and side effects.
@@ -619,6 +642,8 @@ local function accesses_among(call, n, given)
     if is_access(argument) then
       if argument.mode == "reduce" then
         fail("%s: %s is reduced into, which only kernels do", call, argument.buffer.name)
+      elseif argument.mode == "route" then
+        routes.refuse(call, argument.buffer.name)
       end
       out[#out + 1] = argument
     end
@@ -788,6 +813,7 @@ end
 function M.prepare(self, range, kernel, ...)
   local plans = plans_of[kernel]
   if self.images and several then return nil end -- hidden tasks may have to come before it
+  if self.routes then return nil end -- and behind it
   local divided, handles = divide(self, range)
   if not plans or not divided or effects_of(self) then return nil end
   return prepare(plans, label_of(self, kernel.name), divided, handles, self, range, ...)
@@ -800,7 +826,7 @@ end
 ---@return celer.command_group
 function M.new(hints)
   return setmetatable({ n = 0, hints = hints or unhinted, done = false, more = false,
-    images = false,
+    images = false, routes = false,
     false, false, false, false }, Group)
 end
 

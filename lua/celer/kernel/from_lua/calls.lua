@@ -145,6 +145,19 @@ local function atomic(lift, method, args)
     name = operation[1], args = values, effect = true }) }
 end
 
+local function push(lift, method, args)
+  local array = method.array
+  if method.name ~= "push" or #method.index > 0 or #args ~= array.dims + 2 then
+    lift.fail("'%s' is pushed to: write %s:push(%s, value)", array.name, array.name,
+      ({ "i", "i, j", "i, j, k" })[array.dims])
+  end
+  local at = {}
+  for d = 1, array.dims do at[d] = lift:value(args[d + 1]) end
+  lift.graph:add("push", { array = array, index = at, args = { lift:value(args[#args]) },
+    field = "", effect = true })
+  return {}
+end
+
 local function extent(lift, method, args)
   local dim = args[2]
   if #args ~= 2 or dim.op ~= "number" then
@@ -158,12 +171,16 @@ local function call_method(lift, method, args)
     lift.fail("call it with a colon: %s:%s(...)", method.array.name, method.name)
   elseif method.array.what == "reduction" then
     return reduce(lift, method, args)
+  elseif method.array.what == "route" then
+    return push(lift, method, args)
   elseif atomics[method.name] then
     return atomic(lift, method, args)
   elseif method.name == "extent" then
     return extent(lift, method, args)
   end
-  lift.fail("'%s' has no method '%s' in a kernel", method.array.name, method.name)
+  lift.fail(method.name == "push" and "'%s' is not given to be pushed to: submit the kernel with "
+    .. "celer.route(buffer, \"sum\") in its place" or "'%s' has no method '%s' in a kernel",
+    method.array.name, method.name)
 end
 
 --- Calls a node with nodes; gives what it returns.

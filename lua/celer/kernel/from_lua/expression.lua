@@ -392,6 +392,9 @@ function Writer:statement(node)
     return ("%s%s.combine(%s);"):format(array, #node.index > 0 and "(" .. at .. ")" or "",
       stored(self, node, node.args[1]))
   end
+  if node.op == "push" then
+    return ("%s.push(%s, %s);"):format(array, at, stored(self, node, node.args[1]))
+  end
   return ("%s(%s)%s = %s;"):format(array, at, self:field(node),
     stored(self, node, node.args[1]))
 end

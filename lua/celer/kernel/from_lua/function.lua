@@ -8,6 +8,7 @@ local mapper = require "celer.mapper.builtin"
 local mappers = require "celer.kernel.from_lua.mappers"
 local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
+local routes = require "celer.submit.route"
 local spaces = require "celer.space"
 local variants = require "celer.kernel.from_lua.variant"
 local words = require "celer.words"
@@ -102,6 +103,12 @@ local function array_of(what, buffer, mode, operator)
     buffer = buffer, mode = mode, operator = type(operator) == "table" and "custom" or operator }
 end
 
+-- What a kernel pushes to.
+local function route_of(routed)
+  return { what = "route", dims = routed.dims, type = routed.type, extents = routed.extents,
+    buffer = routed.buffer }
+end
+
 local function with_edge(argument, map, edge)
   argument.map, argument.edge = map, edge
   return argument
@@ -117,7 +124,10 @@ local function argument_of(given)
     return with_edge(array_of("array", given.buffer), given.map, given.edge)
   end
   if meta == Reduction then return array_of("reduction", given.buffer, nil, given.operator) end
+  if meta == routes.Route then return route_of(given.routed) end
   if words.a(given) == "an access" then
+    local routed = rawget(given, "route")
+    if routed then return route_of(routed) end
     local operator = given.mode == "reduce" and rawget(given, "operator")
     if not operator then
       return with_edge(array_of("array", given.buffer, given.mode), given.map,
@@ -159,7 +169,8 @@ local function describe(self, space, n, ...)
     local name = self.parameters[dims + k]
     if not argument then
       fail("kernel %s: argument %d ('%s') is %s: it may be a buffer, an access, a reduction such "
-        .. "as celer.sum(buffer), a number or a boolean", self.name, k, name, words.a(given[k]))
+        .. "as celer.sum(buffer), a celer.route, a number or a boolean", self.name, k, name,
+        words.a(given[k]))
     elseif argument.buffer and argument.buffer.freed then
       fail("kernel %s: the buffer %s was freed", self.name, argument.buffer.name)
     end
@@ -180,8 +191,9 @@ local function check_aliases(self, call, variant)
       local other = call.arguments[j]
       if other.buffer == one.buffer then
         local a, b = variant.uses[k], variant.uses[j]
-        if one.what == "reduction" or other.what == "reduction" or (a and a.mode ~= "read")
-          or (b and b.mode ~= "read") then
+        local is_route = one.what == "route" or other.what == "route" -- after all items
+        if not is_route and (one.what == "reduction" or other.what == "reduction"
+          or (a and a.mode ~= "read") or (b and b.mode ~= "read")) then
           fail("kernel %s: the buffer %s is both '%s' and '%s', and is written: give two buffers, "
             .. "or use one parameter for both", self.name, one.buffer.name, one.name, other.name)
         end
@@ -216,8 +228,9 @@ local function access_for(cg, call, variant, parameter, value, space)
   local meta = getmetatable(value)
   local edge_map = argument.edge and edges.mapper(use, argument)
   if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
+  if meta == routes.Route then return cg:route(value.buffer, value.how, value.options) end
   -- An access of the group's own.
-  if argument.mode or argument.what == "reduction" then return value end
+  if argument.mode or argument.what ~= "array" then return value end
   if meta == Access then return cg[use.mode](cg, value.buffer, edge_map or value.map) end
   local derived = mappers.of(variant, parameter.use)
   local map = mappers.bind(derived, call)
@@ -280,7 +293,7 @@ end
 
 --- Submits the kernel to the script's queue.
 ---@param range integer[]|integer|celer.box
----@param ... any  buffers, accesses, reductions, numbers and booleans
+---@param ... any  buffers, accesses, reductions, routes, numbers and booleans
 function LuaKernel:__call(range, ...)
   require("celer.submit.queue").new():parallel_for(range, self, ...)
 end
@@ -335,6 +348,8 @@ function LuaKernel:accesses(range, ...)
         or mappers.of(variant, parameter.use).text)
     elseif number then
       out[#out + 1] = ("%-14s%s: by %s"):format("reduce", argument.name, argument.operator)
+    elseif argument.what == "route" then
+      out[#out + 1] = ("%-14s%s"):format("route", argument.name)
     end
   end
   return table.concat(out, "\n")

@@ -232,7 +232,7 @@ function step.lookup(node)
   if whole then set(node, "int", low, high) else set(node, "weak") end
 end
 
-step.store, step.reduce = element_of, element_of
+step.store, step.reduce, step.push = element_of, element_of, element_of
 step.atomic = step.load -- what was there before
 
 -- All elements of a table that the kernel makes are of one kind.
@@ -330,7 +330,7 @@ local hides_zero = { lt = true, le = true, eq = true, in_loop = true, bits = tru
   abs = true, lookup = true, get = true, mod = true }
 
 local function shows(node)
-  if node.op == "store" or node.op == "reduce" or node.op == "atomic" then
+  if node.op == "store" or node.op == "reduce" or node.op == "push" or node.op == "atomic" then
     local element = elements.find(node.array.type, node.field or "")
     return not element or element.kind ~= "int"
   end

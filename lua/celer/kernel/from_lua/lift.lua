@@ -110,6 +110,8 @@ function Lift:element(array, index)
       words.count(array.array.dims, "dimension"), #list)
   elseif array.array.what == "reduction" then
     self.fail("'%s' is reduced into, and cannot be read", array.array.name)
+  elseif array.array.what == "route" then
+    self.fail("'%s' is pushed to, and cannot be read", array.array.name)
   end
   return self:first_value(self.graph:make("element", { array = array.array, index = list }))
 end

@@ -144,6 +144,8 @@ local function store(self, node, key, value)
     if array.what == "reduction" then
       self.fail("'%s' is reduced into: write %s:add(x), or min, max, mul, combine", array.name,
         calls.element(array))
+    elseif array.what == "route" then
+      self.fail("'%s' is pushed to: write %s:push(key, value)", array.name, array.name)
     elseif #list ~= array.dims then
       self.fail("'%s' has %s, and is given %d here", array.name,
         words.count(array.dims, "dimension"), #list)

@@ -18,7 +18,7 @@ local whole = require "celer.kernel.from_lua.whole"
 local M = {}
 
 ---@class celer.lua_argument
----@field what "array"|"reduction"|"number"|"boolean"
+---@field what "array"|"reduction"|"route"|"number"|"boolean"
 ---@field number integer
 ---@field name string  of the parameter
 ---@field dims? integer
@@ -67,7 +67,7 @@ end
 -- ---- names --------------------------------------------------------------------------------
 
 local reserved = {}
-for word in ([[it in out inout reducer item kernel lua celer chunk buffer min max int float
+for word in ([[it in out inout reducer route item kernel lua celer chunk buffer min max int float
 double bool char long short signed unsigned const void goto return if else for while do switch
 case default break continue struct class union enum template typename this true false new delete
 operator private public protected static inline using namespace auto and or not xor compl bitand
@@ -167,12 +167,26 @@ local function reducer(argument, name)
   return ("reducer<%s, %d> %s"):format(argument.type.name, argument.dims, name)
 end
 
-local function is_reduced(graph, number)
+-- Whether there are nodes of an operation on an array.
+local function has(graph, op, number)
   local found = false
-  graph:each(function(node)
-    found = found or node.op == "reduce" and node.array.number == number
-  end)
+  graph:each(function(node) found = found or node.op == op and node.array.number == number end)
   return found
+end
+
+local ops = { reduction = "reduce", route = "push" }
+
+-- The parameter of what is reduced into or pushed to; raises where the kernel does not.
+local function other_parameter(graph, argument, name)
+  if not has(graph, ops[argument.what], argument.number) then
+    fail({ file = graph.file, line = graph.line }, argument.what == "route"
+      and "'%s' is given to be pushed to, and the kernel does not: write %s%s:push(key, value)"
+      or "'%s' is given to be reduced into, and the kernel does not: write %s%s:add(x), or min, "
+        .. "max, mul, combine", argument.name, argument.name,
+      argument.what == "route" and "" or ("[i]"):rep(argument.dims))
+  end
+  if argument.what == "reduction" then return reducer(argument, name) end
+  return ("route<%s, %d> %s"):format(argument.type.name, argument.dims, name)
 end
 
 -- Also for what is read of it by an index.
@@ -180,21 +194,14 @@ local function add_array(self, spec, taken, number, argument, use)
   local name, at = unique(taken, argument.name), use and use.array.number or number
   spec.arrays[at] = name
   table.insert(spec.params, use and array_parameter(use, argument, name)
-    or reducer(argument, name))
+    or other_parameter(self.graph, argument, name))
   table.insert(self.order, { array = number, use = at })
 end
 
 local function add_arrays(self, call, spec, taken)
   for number, argument in ipairs(call.arguments) do
     local use = self.uses[number]
-    local reduces = argument.what == "reduction" and is_reduced(self.graph, number)
-    if argument.what == "reduction" and not reduces then
-      fail({ file = self.graph.file, line = self.graph.line }, "'%s' is given to be reduced into, "
-        .. "and the kernel does not: write %s%s:add(x), or min, max, mul, combine", argument.name,
-        argument.name, ("[i]"):rep(argument.dims))
-    elseif use or reduces then
-      add_array(self, spec, taken, number, argument, use)
-    end
+    if use or ops[argument.what] then add_array(self, spec, taken, number, argument, use) end
     for k = #call.arguments + 1, table.maxn(self.uses) do
       use = self.uses[k]
       if use.array.source == number then add_array(self, spec, taken, number, argument, use) end

@@ -43,7 +43,7 @@ function look.store(node)
   local element = elements.find(node.array.type, node.field or "")
   if element and element.kind == "int" then want(node.args[1]) end
 end
-look.reduce = look.store
+look.reduce, look.push = look.store, look.store
 
 function look.atomic(node)
   look.touch(node)

@@ -1,0 +1,159 @@
+--- route.lua -- the host tasks behind cg:route, in their lanes: they bring what items have
+--- pushed where it belongs (engine/comm/route.h).
+local ffi = require "ffi"
+local core = require "celer.core"
+local words = require "celer.words"
+
+local M = {}
+
+local ops = { sum = "CEL_ROUTE_SUM", prod = "CEL_ROUTE_PROD", min = "CEL_ROUTE_MIN",
+  max = "CEL_ROUTE_MAX", ["and"] = "CEL_ROUTE_AND", ["or"] = "CEL_ROUTE_OR" }
+local C, communicator
+
+-- Only in a lane: the script's own state has other declarations.
+local function open()
+  if C then return end
+  communicator = require "celer.host.communicator" -- whose declarations route.h needs
+  ffi.cdef(core.embedded "engine/comm/route.h")
+  C = ffi.C
+end
+
+---@class celer.route_task  what a task is told
+---@field call string  begins messages
+---@field name string  of what is routed to
+---@field bins boolean  keys are bins, not elements
+---@field size integer[]  of what keys lead to
+---@field first integer[]  of the range
+---@field items integer[]  its extents
+---@field most integer
+---@field words integer
+---@field bytes integer  of a value
+---@field combine? {op: string, class: string, size: integer, count: integer}
+---@field identity? string  what elements begin with; nil: with what they hold
+
+-- ---- mistakes -----------------------------------------------------------------
+
+local function product(list, from)
+  local n = 1
+  for d = from, #list do n = n * list[d] end
+  return n
+end
+
+local function point(at) return "(" .. table.concat(at, ", ") .. ")" end
+
+-- The item of a number, counted from the first that this rank has.
+local function item_of(arena, number, what)
+  local at, items = {}, what.items
+  if #items == 0 then return "the item" end
+  local rest = tonumber(arena.l0) * product(items, 2) + number
+  for d = #items, 1, -1 do
+    at[d] = ("%.0f"):format(what.first[d] + rest % items[d])
+    rest = math.floor(rest / items[d])
+  end
+  return "item " .. point(at)
+end
+
+-- What a key that leads nowhere stands for: kernels/route.cuh says how.
+local function key_of(key, what)
+  local dims = #what.size
+  if dims == 1 then return { tostring(key):match "^%-?%d+" } end
+  local bits, at = dims == 2 and 31 or 20, {}
+  for d = dims, 1, -1 do
+    at[d] = ("%.0f"):format(tonumber(key % 2LL ^ bits) - 2 ^ (bits - 1))
+    key = key / 2LL ^ bits
+  end
+  return at
+end
+
+local function raise(what, message, ...)
+  error({ message = what.call .. ": " .. message:format(...) }, 0)
+end
+
+local function raise_key(arena, fault, what)
+  local key, last = key_of(fault.key, what), {}
+  for d, n in ipairs(what.size) do last[d] = ("%.0f"):format(n - 1) end
+  raise(what, "%s pushes to %s %s of %s, which has %s", item_of(arena, tonumber(fault.item), what),
+    what.bins and "bin" or "element", point(key), what.name, #last == 1 and last[1] == "0"
+      and (what.bins and "bin 0 alone" or "element 0 alone")
+      or ("%s to %s"):format(point(({ { "0" }, { "0", "0" }, { "0", "0", "0" } })[#last]),
+        point(last)))
+end
+
+local function raise_most(arena, fault, what)
+  raise(what, "%s pushes %s to %s, and there is room for %.0f of an item: give { most = %.0f }",
+    item_of(arena, tonumber(fault.most_item), what), words.count(tonumber(fault.most), "value"),
+    what.name, what.most, tonumber(fault.most))
+end
+
+-- Whether all is well on all ranks; raises on the first one where it is not.
+local function check(part, arena, fault, what)
+  local now = ffi.new("int64_t[2]", fault.most, fault.item >= 0 and 1 or 0)
+  local most = ffi.new("int64_t[2]", now[0], now[1])
+  part.comm:all_reduce(most, 2, "max")
+  if most[0] <= what.most and most[1] == 0 then return true end
+  local k = most[1] ~= 0 and 1 or 0
+  local who = part.comm:all_reduce(now[k] == most[k] and part.rank or part.ranks, "min")
+  if who ~= part.rank then return false end
+  if k == 1 then raise_key(arena, fault, what) end
+  raise_most(arena, fault, what)
+end
+
+-- ---- tasks --------------------------------------------------------------------
+
+-- What has come for this rank; nil: another rank has found a mistake.
+local function exchange(part, arena, what)
+  open()
+  local items = arena and tonumber(arena.h0 - arena.l0) * product(what.items, 2) or 0
+  local slots = ffi.new("cel_route_slots", { at = items > 0 and arena:pointer() or nil,
+    items = items, most = what.most, words = what.words, bytes = what.bytes })
+  local keys = ffi.new("cel_route_keys", { rows = what.size[1], row = product(what.size, 2) })
+  if what.bins then keys.rows, keys.row = product(what.size, 1), 1 end
+  local fault = ffi.new "cel_route_fault"
+  C.cel_route_look(slots, keys, fault)
+  if not check(part, arena, fault, what) then return nil end
+  local came = ffi.gc(ffi.new "cel_route_came", C.cel_route_release)
+  communicator.check(C.cel_route_exchange(part.comm.comm, slots, keys, came))
+  return came, tonumber(keys.row)
+end
+
+local function release(came) C.cel_route_release(ffi.gc(came, nil)) end
+
+--- All ranks: combine what was pushed into their rows of `out`.
+---@param arena celer.view|false  false: a range without items
+---@param out celer.view
+---@param what celer.route_task
+function M.combine(part, arena, out, what)
+  local came, row = exchange(part, arena, what)
+  if not came then return end
+  local how, rows = what.combine, tonumber(out.h0 - out.l0)
+  local type_ = ffi.new("cel_route_type", { op = ops[how.op], class_ = how.class:byte(),
+    size = how.size, count = how.count })
+  if rows > 0 then
+    C.cel_route_combine(came, type_, tonumber(out.l0) * row, rows * row, what.identity,
+      (out:pointer()))
+  end
+  release(came)
+end
+
+--- All ranks: append what was pushed to bins.
+---@param arena celer.view|false
+---@param offsets celer.view  of this rank's bins; and of the last rank the end of all
+---@param values celer.view
+---@param what celer.route_task
+function M.append(part, arena, offsets, values, what)
+  local came = exchange(part, arena, what)
+  if not came then return end
+  local last = part.rank == part.ranks - 1 and 1 or 0
+  local bins = ffi.new("cel_route_bins", { first = offsets.l0,
+    count = offsets.h0 - offsets.l0 - last, room = what.room, bytes = what.bytes,
+    keep = what.keep, offset = (offsets:pointer()), values = (values:pointer()) })
+  local total = ffi.new "int64_t[1]"
+  communicator.check(C.cel_route_append(part.comm.comm, came, bins, total))
+  release(came)
+  if total[0] > what.room and part.rank == 0 then
+    raise(what, "the bins of %s come to %.0f values, and it has room for %.0f", what.name,
+      tonumber(total[0]), what.room)
+  end
+end
+
+return M

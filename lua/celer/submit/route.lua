@@ -1,0 +1,360 @@
+--- route.lua -- cg:route: items that say where their results go.
+---
+--- A kernel pushes values with keys. Each of its items has slots for so many in a buffer of
+--- celer's own, an *arena*, by an ordinary mapper. A hidden task of all ranks follows: ranks share
+--- the rows of the arena evenly, and so those of what is written; they bring each other what was
+--- pushed (engine/comm/route.h) and combine it, or append it to bins, in the order of items and of
+--- their pushes. How much that is only they know, so the script waits for nothing.
+local ffi = require "ffi"
+local box = require "celer.box"
+local buffers = require "celer.data.buffer"
+local collective = require "celer.submit.collective"
+local core = require "celer.core"
+local lane = require "celer.host.route"
+local mapper = require "celer.mapper.builtin"
+local nd_range = require "celer.kernel.nd_range"
+local place = require "celer.place"
+local reduce = require "celer.kernel.reduce"
+local spaces = require "celer.space"
+local words = require "celer.words"
+
+local fail = place.fail
+local floor, min_of = mapper.floor, mapper.min
+
+local M = {}
+
+local MOST = 8 -- arenas that are kept of one buffer
+local MOST_PUSHES = 2 ^ 20 -- of an item
+local NAME = "celer.route"
+local fields = core.facts.access
+
+-- As kernels/route.cuh has it.
+ffi.cdef [[
+struct celer_routing {
+  int64_t size[3], first[3];
+  int32_t most, words;
+};
+]]
+
+-- ---- what is declared ---------------------------------------------------------
+
+---@class celer.route_options
+---@field most? integer  values that an item may push, 1
+---@field include_current? boolean  begin with what the buffer, or the bins, hold
+---@field offsets? celer.buffer  of "append": where each bin begins, and the end of all
+
+---@class celer.routed  what a kernel pushes to
+---@field buffer celer.buffer
+---@field name string
+---@field type celer.type
+---@field dims integer  of keys
+---@field extents integer[]  of what keys lead to
+---@field how string
+---@field most integer
+---@field keep boolean
+---@field offsets? celer.buffer
+---@field packed? ffi.cdata*  as the kernel is given it, once there is an arena
+
+local operators = { sum = true, prod = true, min = true, max = true, ["and"] = true,
+  ["or"] = true, append = true }
+local known_options = { most = true, include_current = true, offsets = true }
+
+local components = { float = { "f", 4 }, double = { "f", 8 }, int = { "i", 4 },
+  uint = { "u", 4 } }
+
+-- The numbers that an element has: their class, bytes and count.
+local function numbers_of(type_)
+  local of, count = type_.name:match "^(%l+)([234])$"
+  local one = components[of]
+  if one then return one[1], one[2], tonumber(count) end
+  if type_.class ~= "s" then return type_.class, type_.size, 1 end
+end
+
+local function check_operator(call, buffer, how)
+  local class = numbers_of(buffer.type)
+  local bits = how == "and" or how == "or"
+  if not class then
+    fail("%s: %s holds %s; \"%s\" combines numbers and vectors of them: route each field to a "
+      .. "buffer of its own, or \"append\" whole elements to bins", call, buffer.name,
+      buffer.type.name, how)
+  elseif bits and class == "f" then
+    fail("%s: \"%s\" is for whole numbers, bit by bit, and for bool; %s holds %s", call, how,
+      buffer.name, buffer.type.name)
+  elseif not bits and class == "b" then
+    fail("%s: \"%s\" is for numbers; for the bool of %s there are \"and\" and \"or\"", call, how,
+      buffer.name)
+  elseif buffer.dims == 0 then
+    fail("%s: %s has no dimensions, so no key leads to its element: cg:reduce combines into it",
+      call, buffer.name)
+  end
+end
+
+local function check_append(call, buffer, offsets)
+  if offsets == nil then
+    fail("%s: \"append\" takes the buffer that says where bins begin: { offsets = o }, of int64_t, "
+      .. "with one element more than there are bins", call)
+  end
+  buffers.check(offsets, call .. ": offsets")
+  if offsets.type.name ~= "int64_t" or offsets.dims ~= 1 or offsets.size[0] < 2 then
+    fail("%s: offsets are int64_t of one dimension, one element more than there are bins; here is "
+      .. "%s", call, tostring(offsets))
+  elseif buffer.dims ~= 1 then
+    fail("%s: values are appended to a buffer of one dimension; %s has %d", call, buffer.name,
+      buffer.dims)
+  elseif offsets == buffer then
+    fail("%s: %s is given twice", call, buffer.name)
+  end
+end
+
+local function most_of(call, most)
+  if most == nil then return 1 end
+  if type(most) ~= "number" or most % 1 ~= 0 or most < 1 or most > MOST_PUSHES then
+    fail("%s: most is how many values an item may push, a whole number from 1 to %d, not %s", call,
+      MOST_PUSHES, type(most) == "number" and tostring(most) or words.a(most))
+  end
+  return most
+end
+
+--- What cg:route was given, checked.
+---@param call string
+---@param buffer celer.buffer
+---@param how "sum"|"prod"|"min"|"max"|"and"|"or"|"append"
+---@param options? celer.route_options
+---@return celer.routed
+function M.declare(call, buffer, how, options)
+  buffers.check(buffer, call)
+  options = options == nil and {} or options
+  words.check_options(call, options, known_options, "{ most = 4 }")
+  if type(how) ~= "string" or not operators[how] then
+    fail("%s: the second argument says what is done with values: \"sum\", \"prod\", \"min\", "
+      .. "\"max\", \"and\", \"or\" or \"append\", and is %s%s", call, type(how) == "string"
+      and ("%q"):format(how) or words.a(how), words.advice(how, operators))
+  elseif options.include_current ~= nil and type(options.include_current) ~= "boolean" then
+    fail("%s: include_current must be true or false, not %s", call,
+      words.a(options.include_current))
+  elseif how == "append" then
+    check_append(call, buffer, options.offsets)
+  elseif options.offsets ~= nil then
+    fail("%s: offsets are of bins, to which is appended; leave them out, or write \"append\"", call)
+  else
+    check_operator(call, buffer, how)
+  end
+  return { buffer = buffer, name = buffer.name, type = buffer.type, how = how,
+    most = most_of(call, options.most), keep = options.include_current or false,
+    offsets = options.offsets, dims = how == "append" and 1 or buffer.dims,
+    extents = how == "append" and { options.offsets.size[0] - 1 } or buffer.extents }
+end
+
+---@class celer.lua_route  a buffer that a kernel pushes to
+---@field buffer celer.buffer
+---@field how string
+---@field options? celer.route_options
+---@field routed celer.routed
+local Route = { __noun = "route" }
+Route.__index = Route
+M.Route = Route
+
+--- What a kernel is given in the place of an access to push to a buffer: `out.push(key, value)`
+--- in C++, `out:push(key, value)` in Lua. As of cg:route.
+---@param buffer celer.buffer
+---@param how "sum"|"prod"|"min"|"max"|"and"|"or"|"append"
+---@param options? celer.route_options
+---@return celer.lua_route
+function M.new(buffer, how, options)
+  return setmetatable({ buffer = buffer, how = how, options = options,
+    routed = M.declare(NAME, buffer, how, options) }, Route)
+end
+
+-- ---- arenas -------------------------------------------------------------------
+
+local maps = {} -- by dimensions of the range, and words of an item
+
+-- What a chunk has of an arena, whose rows are those of a range that begins with `first`.
+local function map_of(first, dims, n)
+  local key = table.concat({ dims, n, unpack(first) }, " ")
+  local a, b, c = first[1], first[2], first[3]
+  maps[key] = maps[key] or ({
+    [0] = mapper.all,
+    function(chunk)
+      return box.new({ chunk.min[0] - a, 0 }, { chunk.max[0] - a, n })
+    end,
+    function(chunk)
+      return box.new({ chunk.min[0] - a, chunk.min[1] - b, 0 },
+        { chunk.max[0] - a, chunk.max[1] - b, n })
+    end,
+    function(chunk)
+      return box.new({ chunk.min[0] - a, chunk.min[1] - b, (chunk.min[2] - c) * n },
+        { chunk.max[0] - a, chunk.max[1] - b, (chunk.max[2] - c) * n })
+    end })[dims]
+  return maps[key]
+end
+
+---@class celer.route_arena
+---@field key string
+---@field buffer celer.buffer
+---@field map celer.range_mapper
+---@field packed ffi.cdata*
+---@field words integer
+
+local function make_arena(key, routed, space)
+  local first, high = box.bounds(space.box)
+  local dims, most = space.dims, routed.most
+  local n = 1 + most + math.ceil(most * routed.type.size / 8)
+  local extents = { 1, n }
+  for d = 1, dims do extents[d] = math.max(high[d] - first[d], 1) end
+  if dims == 3 then extents[3] = extents[3] * n else extents[math.max(dims, 1) + 1] = n end
+  local packed = ffi.new "struct celer_routing"
+  packed.most, packed.words = most, n
+  for d = 1, dims do packed.first[d - 1] = first[d] end
+  for d = 1, routed.dims do packed.size[d - 1] = routed.extents[d] end
+  local bytes = ffi.new("uint8_t[?]", ffi.sizeof(packed))
+  ffi.copy(bytes, packed, ffi.sizeof(packed))
+  return { key = key, words = n, packed = bytes, map = map_of(first, dims, n),
+    buffer = buffers.new("uint64_t", extents, { name = "pushes to " .. routed.name }) }
+end
+
+-- The newest first. Of too many the oldest goes: on all ranks the same.
+local function arena_of(routed, space)
+  local buffer = routed.buffer
+  local list = rawget(buffer, "route_arenas") or {}
+  rawset(buffer, "route_arenas", list)
+  local lo, hi = box.bounds(space.box)
+  local key = table.concat({ routed.most, space.dims, table.concat(lo, " "), table.concat(hi, " "),
+    table.concat(routed.extents, " ") }, ", ")
+  for i, one in ipairs(list) do
+    if one.key == key then
+      table.insert(list, 1, table.remove(list, i))
+      return one
+    end
+  end
+  local made = make_arena(key, routed, space)
+  table.insert(list, 1, made)
+  if list[MOST + 1] then table.remove(list).buffer:free() end
+  return made
+end
+
+--- Ends what is kept of a buffer that is freed.
+---@param buffer celer.buffer
+function M.freed(buffer)
+  for _, arena in ipairs(rawget(buffer, "route_arenas")) do arena.buffer:free() end
+  rawset(buffer, "route_arenas", nil)
+end
+
+-- ---- the hidden task ----------------------------------------------------------
+
+-- Each rank's bins, of their offsets; and of the last one the end.
+local function bins_of(chunk, buffer)
+  local bins, ranks = buffer.size[0] - 1, chunk.global[0]
+  local least = floor(bins / ranks)
+  local longer = bins - least * ranks
+  local function at(i) return least * i + min_of(i, longer) end
+  return box.whole(buffer):with(0, at(chunk.min[0]),
+    at(chunk.max[0]) + floor(chunk.max[0] / ranks))
+end
+
+-- What an element begins with, as bytes.
+local function identity_of(routed)
+  local class, size, count = numbers_of(routed.type)
+  local one = ({ f = { [4] = "float", [8] = "double" }, i = { "int8_t", "int16_t", [4] = "int32_t",
+    [8] = "int64_t" }, u = { "uint8_t", "uint16_t", [4] = "uint32_t", [8] = "uint64_t" },
+    b = { "bool" } })[class][size]
+  local type_ = require("celer.data.types").find(one, NAME)
+  local value = ffi.new(ffi.typeof("$[1]", type_.ctype), reduce.identity(routed.how, type_))
+  return ffi.string(value, size):rep(count)
+end
+
+local function describe(routed, space, arena)
+  local first, high = box.bounds(space.box)
+  local items = {}
+  for d = 1, space.dims do items[d] = high[d] - first[d] end
+  local what = { call = "cg:route", name = routed.name, bins = routed.how == "append",
+    size = routed.extents, first = first, items = items, most = routed.most,
+    words = arena and arena.words or 1, bytes = routed.type.size }
+  if what.bins then
+    what.room, what.keep = routed.buffer.size[0], routed.keep
+  else
+    local class, size, count = numbers_of(routed.type)
+    what.combine = { op = routed.how, class = class, size = size, count = count }
+    what.identity = not routed.keep and identity_of(routed) or nil
+  end
+  return what
+end
+
+-- Submits what follows the kernel.
+local function deliver(routed, space, arena, flag)
+  local groups = require "celer.submit.group"
+  local group = groups.new()
+  group:name(NAME)
+  if flag then group:when(flag) end
+  local mode = routed.keep and "read_write" or "discard_write"
+  local given = { arena and group:read(arena.buffer, mapper.even_split) or false }
+  if routed.how == "append" then
+    given[2] = group[mode](group, routed.offsets, bins_of)
+  end
+  given[#given + 1] = group[mode](group, routed.buffer, mapper.even_split)
+  given[#given + 1] = describe(routed, space, arena)
+  group:host_task(collective.collective(NAME), routed.how == "append" and lane.append
+    or lane.combine, unpack(given))
+  groups.close(group)
+end
+
+-- ---- groups -------------------------------------------------------------------
+
+local function check(group, call, kernel, range)
+  if nd_range.is_nd_range(range) or require("celer.kernel.kernel").is_kernel(kernel)
+    and kernel.grouped then
+    fail("%s: cg:route is for kernels of item<D>, not of tiles or groups", call)
+  end
+  for i = 1, group.n do
+    local one = rawget(group[i], "route")
+    for k = 1, one and i - 1 or 0 do
+      local other = rawget(group[k], "route")
+      if other and (other.buffer == one.buffer or other.offsets and (other.offsets == one.offsets
+        or other.offsets == one.buffer) or one.offsets == other.buffer) then
+        fail("%s: %s is routed to twice by one task", call, one.name)
+      end
+    end
+    for _, buffer in ipairs { one and one.buffer, one and one.offsets } do
+      if buffer.freed then fail("%s: the buffer %s was freed", call, buffer.name) end
+    end
+  end
+end
+
+--- Refuses what is no kernel.
+---@param call string
+---@param name string  of the buffer
+function M.refuse(call, name)
+  fail("%s: %s is routed to, which only kernels do: their items push to it", call, name)
+end
+
+--- Of a group that is to get a kernel, with accesses by cg:route: gives it arenas in the place
+--- of the buffers.
+---@param group celer.command_group
+---@param call string
+---@param kernel any
+---@param range any  as the kernel takes it
+---@return fun()  submits what follows the kernel
+function M.resolve(group, call, kernel, range)
+  group.routes = false
+  check(group, call, kernel, range)
+  local space, list = spaces.of(range, call), {}
+  local flag = group.more and group.more.when
+  for i = 1, group.n do
+    local access = group[i]
+    local routed = rawget(access, "route")
+    if routed then
+      local arena = arena_of(routed, space)
+      rawset(access, fields.buffer, arena.buffer)
+      rawset(access, fields.map, arena.map)
+      rawset(access, fields.spelt, "discard_write")
+      rawset(access, core.facts.hidden.handle, arena.buffer.handle)
+      routed.packed = arena.packed
+      list[#list + 1] = { routed, not space.empty and arena }
+    end
+  end
+  return function()
+    for _, one in ipairs(list) do deliver(one[1], space, one[2], flag) end
+  end
+end
+
+return M

@@ -1,0 +1,314 @@
+-- cg:route: items that say where their results go.
+local script = require("spec.support.script")
+
+local shapes = {
+  { name = "on one rank with two devices", devices = 2 },
+  { name = "on three ranks", devices = 1, ranks = 3 },
+  { name = "on two ranks with two devices", devices = 2, ranks = 2 },
+}
+local two = { { name = "on one rank", devices = 1 }, shapes[2] }
+
+local function everywhere(name, text, check, options)
+  options = options or {}
+  options.shapes = options.shapes or shapes
+  script.everywhere(name, text, check, options)
+end
+
+-- In front of a text: kernels, and what comes of them in plain Lua.
+local setup = [==[
+celer.struct("particle", "double x; int id;")
+local k = celer.kernel [=[
+  CELER_FN int cell_of(index i, int r, int n) { return int((i * 37 + r * 11 + i * i % 5) % n); }
+  kernel void line(item<1> it, route<double> out, int n) {
+    for (int r = 0; r < it[0] % 4; ++r) out.push(cell_of(it[0], r, n), (it[0] + r) / 7.0);
+  }
+  kernel void plane(item<2> it, route<float2, 2> out) {
+    out.push(cell_of(it[0], int(it[1]), 3), it[1] % 2, {it[0] / 3.0f, 1.0f});
+  }
+  kernel void space(item<3> it, route<int, 3> out) {
+    out.push(it[0] % 2, it[1] % 2, it[2] % 2, int(it.linear()));
+  }
+  kernel void point(item<0> it, route<int> out) {
+    out.push(2, 4);
+    out.push(2, 3);
+  }
+  kernel void both(item<1> it, inout<double, 1> own, route<double> sums, route<int> counts) {
+    own(it[0]) += 1;
+    sums.push(it[0] / 2, own(it[0]));
+    counts.push(it[0] % 3, 1);
+  }
+  kernel void move(item<1> it, route<particle> out, int n) {
+    for (int r = 0; r < it[0] % 3; ++r)
+      out.push(cell_of(it[0], r, n), {double(r), int(it[0])});
+  }
+]=]
+local function cell_of(i, r, n) return (i * 37 + r * 11 + i * i % 5) % n end
+local function list(view, n)
+  local out = {}
+  for i = 0, n - 1 do out[i + 1] = ("%.17g"):format(tonumber(view(i))) end
+  return table.concat(out, " ")
+end
+local function texts(t, n)
+  local out = {}
+  for i = 0, n - 1 do out[i + 1] = ("%.17g"):format(t[i] or 0) end
+  return table.concat(out, " ")
+end
+]==]
+setup = setup:gsub("index i, int r", "long i, int r")
+
+describe("a route", function()
+  everywhere("combines in the order of items and of their pushes", setup .. [==[
+local out = celer.buffer("double", { 9 }, { name = "out" })
+local t = {}
+for step = 1, 5 do
+  q:submit(function(cg)
+    cg:parallel_for({ 50 }, k.line,
+      cg:route(out, "sum", { most = 3, include_current = step > 1 }), 9)
+  end)
+  for i = 0, 49 do
+    for r = 0, i % 4 - 1 do
+      local c = cell_of(i, r, 9)
+      t[c] = (t[c] or 0) + (i + r) / 7
+    end
+  end
+end
+same("sums", list(q:wait(out), 9), texts(t, 9))
+for how, wanted in celer.sorted_pairs { prod = 1, min = 1 / 0, max = -1 / 0 } do
+  q:submit(function(cg) cg:parallel_for({ 0 }, k.line, cg:route(out, how, { most = 3 }), 9) end)
+  same(how .. " of nothing", q:wait(out)(3), wanted)
+end
+q:submit(function(cg) cg:parallel_for({ 50 }, k.line, cg:route(out, "max", { most = 4 }), 9) end)
+t = {}
+for i = 0, 49 do
+  for r = 0, i % 4 - 1 do
+    local c = cell_of(i, r, 9)
+    t[c] = math.max(t[c] or -1 / 0, (i + r) / 7)
+  end
+end
+same("the largest", list(q:wait(out), 9), texts(t, 9))
+]==])
+
+  everywhere("takes ranges and buffers of all dimensions", setup .. [==[
+local plane = celer.buffer("float2", { 3, 2 }, { name = "plane" })
+q:submit(function(cg)
+  cg:parallel_for(celer.box({ 2, 1 }, { 9, 6 }), k.plane, cg:route(plane, "sum"))
+end)
+local t, s = {}, q:wait(plane)
+local float = require("ffi").typeof "float"
+for i = 2, 8 do
+  for j = 1, 5 do
+    local at = cell_of(i, j, 3) * 2 + j % 2
+    t[at] = t[at] or { 0, 0 }
+    t[at][1] = tonumber(float(t[at][1] + tonumber(float(i / 3))))
+    t[at][2] = t[at][2] + 1
+  end
+end
+for i = 0, 5 do
+  local is, wanted = s(math.floor(i / 2), i % 2), t[i] or { 0, 0 }
+  same("x " .. i, is.x, wanted[1])
+  same("y " .. i, is.y, wanted[2])
+end
+local space = celer.buffer("int", { 2, 2, 2 }, { name = "space", init = 100 })
+q:submit(function(cg)
+  cg:parallel_for({ 3, 4, 5 }, k.space, cg:route(space, "max", { include_current = true }))
+end)
+s = q:wait(space)
+same("within the last", s(0, 0, 0), 100)
+q:submit(function(cg) cg:parallel_for({ 3, 4, 5 }, k.space, cg:route(space, "min")) end)
+same("the first", q:wait(space)(1, 0, 1), 21)
+local line = celer.buffer("int", { 3 }, { init = 0 })
+q:submit(function(cg)
+  cg:parallel_for({}, k.point, cg:route(line, "sum", { most = 2, include_current = true }))
+end)
+same("of one item", q:wait(line)(2), 7)
+]==])
+
+  everywhere("appends to bins, behind what they hold", setup .. [==[
+local bins, n = 7, 60
+local o = celer.buffer("int64_t", { bins + 1 }, { name = "o", init = 0 })
+local out = celer.buffer("particle", { 150 }, { name = "out" })
+local held = {}
+for b = 0, bins - 1 do held[b] = {} end
+for step, range in ipairs { { 0, n }, { 20, 40 }, { 30, 31 }, { 5, 50 } } do
+  q:submit(function(cg)
+    cg:parallel_for(celer.box({ range[1] }, { range[2] }), k.move,
+      cg:route(out, "append", { most = 2, offsets = o, include_current = step > 1 }), bins)
+  end)
+  for i = range[1], range[2] - 1 do
+    for r = 0, i % 3 - 1 do table.insert(held[cell_of(i, r, bins)], { r, i }) end
+  end
+  local os, os_values = q:wait(o, out)
+  local at = 0
+  for b = 0, bins - 1 do
+    same("begin of bin " .. b, tonumber(os(b)), at)
+    for _, p in ipairs(held[b]) do
+      same("x", os_values(at).x, p[1])
+      same("id", os_values(at).id, p[2])
+      at = at + 1
+    end
+  end
+  same("the end", tonumber(os(bins)), at)
+  if at < 150 then same("behind it", os_values(149).id, 0) end
+end
+]==])
+
+  everywhere("stands beside what the task changes, and is skipped with it", setup .. [==[
+local own = celer.buffer("double", { 12 }, { name = "own", init = 0 })
+local sums, counts = celer.buffer("double", { 6 }), celer.buffer("int", { 3 }, { init = 0 })
+local flag = celer.scalar("int", 1)
+for step = 1, 3 do
+  if step == 3 then flag:set(0) end
+  q:submit(function(cg)
+    cg:when(flag)
+    cg:parallel_for(12, k.both, cg:read_write(own), cg:route(sums, "sum"),
+      cg:route(counts, "sum", { include_current = true }))
+  end)
+end
+local o, s, c = q:wait(own, sums, counts)
+same("own", o(7), 2)
+same("sum", s(3), 4)
+same("count", c(1), 8)
+q:parallel_for(12, k.both, own, celer.route(sums, "prod"), celer.route(counts, "or"))
+same("product", q:wait(sums)(5), 9)
+]==])
+
+  everywhere("is for kernels written in Lua, too", setup .. [==[
+local out = celer.buffer("double", { 5, 3 }, { name = "out", init = 0 })
+local push = celer.kernel(function(i, j, u, to)
+  if u[i] > 0 then
+    to:push(i % 5, j, u[i] * j)
+    to:push(0, 0, 1)
+  end
+end)
+local u = celer.buffer("double", { 20 }, { init = function(i) return i - 4 end })
+for step = 1, 4 do
+  q:parallel_for({ 20, 3 }, push, u, celer.route(out, "sum", { most = 2, include_current = true }))
+end
+local s = q:wait(out)
+same("one", s(2, 2), 4 * 2 * (3 + 8 + 13))
+same("another", s(0, 0), 4 * 45)
+same("it says so", push:accesses({ 20, 3 }, u, celer.route(out, "sum")):match "route.*",
+  "route         to")
+]==], nil, { shapes = two })
+
+  everywhere("needs no more than what is declared, for celer check", setup .. [==[
+local out, o = celer.buffer("particle", { 99 }), celer.buffer("int64_t", { 8 }, { init = 0 })
+for step = 1, 2 do
+  q:submit(function(cg)
+    cg:parallel_for({ 50 }, k.move, cg:route(out, "append", { most = 2, offsets = o }), 7)
+  end)
+  local plane = celer.buffer("float2", { 3, 2 })
+  q:submit(function(cg) cg:parallel_for({ 5, 6 }, k.plane, cg:route(plane, "sum")) end)
+  local space = celer.buffer("int", { 2, 2, 2 })
+  q:submit(function(cg) cg:parallel_for({ 5, 6, 3 }, k.space, cg:route(space, "sum")) end)
+  q:wait(plane, space)
+end
+]==], nil, { shapes = two, before = { "--check-bounds" } })
+
+  -- What a run ends with, on one rank and on several.
+  local mistakes = {
+    { "a key that leads nowhere", [[
+q:submit(function(cg)
+  cg:parallel_for(celer.box({ 3 }, { 9 }), wrong, cg:route(out, "sum"), 8)
+end)]], "cg:route: item (8) pushes to element (8) of out, which has (0) to (4)" },
+    { "a key below all", [[
+q:submit(function(cg) cg:parallel_for({ 3 }, wrong, cg:route(out, "sum"), -2) end)]],
+      "cg:route: item (1) pushes to element (-2) of out, which has (0) to (4)", scale = -2 },
+    { "a key of two dimensions", [[
+q:submit(function(cg) cg:parallel_for({ 5, 2 }, wrong2, cg:route(grid, "sum"), 0) end)]],
+      "cg:route: item (4, 0) pushes to element (-4, 70000) of grid, which has (0, 0) to (4, 2)" },
+    { "a bin that is none", [[
+local o = celer.buffer("int64_t", { 2 })
+q:submit(function(cg)
+  cg:parallel_for({ 4 }, wrong, cg:route(out, "append", { offsets = o }), 1)
+end)]], "cg:route: item (1) pushes to bin (1) of out, which has bin 0 alone" },
+    { "more than there is room for, of an item", [[
+q:submit(function(cg) cg:parallel_for({ 9 }, often, cg:route(out, "sum", { most = 3 })) end)]],
+      "cg:route: item (8) pushes 8 values to out, and there is room for 3 of an item: "
+        .. "give { most = 8 }" },
+    { "more than there is room for, of all", [[
+local o = celer.buffer("int64_t", { 6 })
+q:submit(function(cg)
+  cg:parallel_for({ 4 }, often, cg:route(out, "append", { most = 3, offsets = o }))
+end)]], "cg:route: the bins of out come to 6 values, and it has room for 5" },
+  }
+  for i, one in ipairs(mistakes) do
+    for _, shape in ipairs { i % 2 == 0 and two[1] or two[2] } do
+      it(("is refused for %s, %s"):format(one[1], shape.name), function()
+        local r = script.run([[
+local out = celer.buffer("int", { 5 }, { name = "out" })
+local grid = celer.buffer("int", { 5, 3 }, { name = "grid" })
+local k = celer.kernel [=[
+kernel void wrong(item<1> it, route<int> o, int n) {
+  o.push(n < 0 ? it[0] * n : it[0] == n ? n : 0, 1);
+}
+kernel void wrong2(item<2> it, route<int, 2> o, int n) {
+  o.push(it[0] == 4 ? -4 : 0, it[0] == 4 ? 70000 : n, 1);
+}
+kernel void often(item<1> it, route<int> o) {
+  for (int i = 0; i < it[0]; ++i) o.push(0, 1);
+}
+]=]
+local wrong, wrong2, often = k.wrong, k.wrong2, k.often
+]] .. one[2] .. "\nq:wait(out)", shape)
+        assert.not_equal(0, r.status)
+        assert.matches("/case%.lua:%d+: " .. one[3]:gsub("%p", "%%%0"), r.stderr)
+      end)
+    end
+  end
+
+  everywhere("is refused at the user's line", setup .. [==[
+local out, grid = celer.buffer("double", { 5 }, { name = "out" }),
+  celer.buffer("double", { 5, 2 }, { name = "grid" })
+refused("argument 1 of kernel line: the kernel declares route<double, 1>, but out is accessed with "
+  .. "cg:read; use cg:route", function()
+  q:submit(function(cg) cg:parallel_for({ 8 }, k.line, cg:read(out), 1) end) end)
+refused('the kernel declares route<double, 1>: give it celer.route(out, "sum")', function()
+  q:parallel_for({ 8 }, k.line, out, 1) end)
+refused("the kernel declares route<double, 1>, but grid has 2 dimensions", function()
+  q:parallel_for({ 8 }, k.line, celer.route(grid, "sum"), 1) end)
+refused("the kernel declares route<double, 1>, but small holds float", function()
+  local small = celer.buffer("float", { 5 }, { name = "small" })
+  q:parallel_for({ 8 }, k.line, celer.route(small, "sum"), 1) end)
+refused("the kernel declares inout<double, 1>, but out is accessed with cg:route", function()
+  q:parallel_for({ 8 }, k.both, celer.route(out, "sum"),
+    celer.route(celer.buffer("double", { 3 }), "sum"),
+    celer.route(celer.buffer("int", { 3 }), "sum"))
+end)
+refused('and is "sun", did you mean sum?', function() celer.route(out, "sun") end)
+refused('"append" takes the buffer that says where bins begin', function()
+  celer.route(out, "append") end)
+refused("offsets are int64_t of one dimension", function()
+  celer.route(out, "append", { offsets = celer.buffer("int", { 5 }) }) end)
+refused('"or" is for whole numbers', function() celer.route(out, "or") end)
+refused('"append" whole elements to bins', function()
+  celer.route(celer.buffer("particle", { 5 }), "sum") end)
+refused("cg:reduce combines into it", function() celer.route(celer.scalar("int", 0), "sum") end)
+refused("a whole number from 1", function() celer.route(out, "sum", { most = 0.5 }) end)
+refused("did you mean most?", function() celer.route(out, "sum", { mots = 2 }) end)
+refused("out is routed to, which only kernels do", function()
+  q:submit(function(cg) cg:host_task({ 8 }, function() end, cg:route(out, "sum")) end) end)
+refused("out is routed to twice by one task", function()
+  local twice = celer.kernel [[
+    kernel void twice(item<1> it, route<double> a, route<double> b) { a.push(0, 1); }]]
+  q:parallel_for(8, twice, celer.route(out, "sum"), celer.route(out, "max")) end)
+refused("cg:route is for kernels of item<D>, not of tiles or groups", function()
+  local tiles = celer.kernel [[kernel void tiles(tile<4> t, route<double> a) {}]]
+  q:parallel_for(8, tiles, celer.route(out, "sum")) end)
+refused("push takes as many coordinates as the route has dimensions, and a value", function()
+  local two = celer.kernel [[kernel void two(item<1> it, route<double> a) { a.push(1, 2, 3.0); }]]
+  q:parallel_for(8, two, celer.route(out, "sum")) q:wait() end)
+refused("'o' is pushed to: write o:push(i, j, value)", function()
+  q:parallel_for(8, celer.kernel(function(i, o) o:push(i, 1) end), celer.route(grid, "sum")) end)
+refused("'o' is pushed to: write o:push(key, value)", function()
+  q:parallel_for(8, celer.kernel(function(i, o) o[i] = 1 end), celer.route(out, "sum")) end)
+refused("'o' is given to be pushed to, and the kernel does not", function()
+  q:parallel_for(8, celer.kernel(function(i, o) local _ = o end), celer.route(out, "sum")) end)
+refused("'o' is not given to be pushed to", function()
+  q:parallel_for(8, celer.kernel(function(i, o) o:push(i, 1) end), out) end)
+local gone = celer.buffer("double", { 5 }, { name = "gone" })
+local kept = celer.route(gone, "sum")
+gone:free()
+refused("gone was freed", function() q:parallel_for(8, k.line, kept, 1) end)
+]==], nil, { shapes = { two[1] } })
+end)
