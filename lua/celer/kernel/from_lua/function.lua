@@ -346,10 +346,10 @@ function LuaKernel:accesses(range, ...)
       out[#out + 1] = ("%-14s%s: %s"):format(argument.mode or use.mode, argument.name,
         argument.edge and edges.text(use, argument) or given and "as given"
         or mappers.of(variant, parameter.use).text)
+    elseif number and argument.what == "route" then
+      out[#out + 1] = ("%-14s%s"):format("route", argument.name)
     elseif number then
       out[#out + 1] = ("%-14s%s: by %s"):format("reduce", argument.name, argument.operator)
-    elseif argument.what == "route" then
-      out[#out + 1] = ("%-14s%s"):format("route", argument.name)
     end
   end
   return table.concat(out, "\n")
