@@ -1,5 +1,6 @@
 #include "device/bands.h"
 
+#include "fold/front.h"
 #include "tuning.h"
 
 bool cel__bands_take(const cel_work *work, const cel_call *call) {
@@ -19,50 +20,35 @@ static int64_t most(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/* How far the steps so far come in each array, on one side. */
-typedef struct fronts {
-  int64_t written, read; /* -1: nobody did */
-} fronts;
-
 /* How far a step has to stay behind those before it, on the side above or
- * below. */
-static int64_t behind(const cel_fold_call *step, int32_t dim, bool up,
-                      const fronts *front) {
+ * below. Later steps that write what this one reads stay behind by what it
+ * reaches on the other side. */
+static int64_t lag_of(const cel_fold_call *step, int32_t dim, bool up,
+                      cel_front *front) {
   int64_t lag = 0;
   for (int32_t k = 0; k < step->call.views; ++k) {
     const cel_fold_view *use = &step->use[k];
+    int64_t ahead = up ? use->above[dim] : use->below[dim];
     if (use->array < 0) continue;
-    const fronts *f = &front[use->array];
-    int64_t reach = up ? use->above[dim] : use->below[dim];
-    if (f->written >= 0) lag = most(lag, f->written + reach);
-    if (use->writes && f->read >= 0) lag = most(lag, f->read);
+    lag = most(lag, cel_front_lag(&front[use->array], use->writes, ahead));
   }
-  return lag;
-}
-
-/* Later steps that write what this one reads stay behind by what it reaches on
- * the other side. */
-static void advance(const cel_fold_call *step, int32_t dim, bool up,
-                    int64_t lag, fronts *front) {
   for (int32_t k = 0; k < step->call.views; ++k) {
     const cel_fold_view *use = &step->use[k];
+    int64_t back = up ? use->below[dim] : use->above[dim];
     if (use->array < 0) continue;
-    fronts *f = &front[use->array];
-    int64_t reach = up ? use->below[dim] : use->above[dim];
-    if (use->writes) f->written = most(f->written, lag);
-    f->read = most(f->read, lag + reach);
+    cel_front_advance(&front[use->array], true, use->writes, lag, back);
   }
+  return lag;
 }
 
 /* Fills in lag, or lead; returns the longest. */
 static int64_t skew(const cel_fold_job *fold, int32_t dim, bool up,
                     int64_t *lag) {
-  fronts front[CEL_FOLD_ARRAYS];
+  cel_front front[CEL_FOLD_ARRAYS];
   int64_t longest = 0;
-  for (int32_t a = 0; a < fold->arrays; ++a) front[a] = (fronts){-1, -1};
+  for (int32_t a = 0; a < fold->arrays; ++a) front[a] = CEL_FRONT_NONE;
   for (int32_t s = 0; s < fold->steps; ++s) {
-    lag[s] = behind(&fold->step[s], dim, up, front);
-    advance(&fold->step[s], dim, up, lag[s], front);
+    lag[s] = lag_of(&fold->step[s], dim, up, front);
     longest = most(longest, lag[s]);
   }
   return longest;

@@ -13,14 +13,14 @@
  * so begins with rows that are still there. */
 #include "fold/fold.h"
 
+#include "fold/front.h"
 #include "fold/shape.h"
 #include "instr/graph.h"
 
-/* A buffer that steps touch: how far they come in it until now, beyond the rows
- * of the first one; -1: nobody did. */
+/* A buffer that steps touch. */
 typedef struct swept {
   const cel_buffer *buffer;
-  int64_t written, read;
+  cel_front front;
 } swept;
 
 typedef struct sweep {
@@ -42,7 +42,7 @@ static int64_t larger(int64_t a, int64_t b) {
 static swept *find(swept *at, uint32_t *n, const cel_buffer *buffer) {
   for (uint32_t i = 0; i < *n; ++i)
     if (at[i].buffer == buffer) return &at[i];
-  at[*n] = (swept){.buffer = buffer, .written = -1, .read = -1};
+  at[*n] = (swept){.buffer = buffer, .front = CEL_FRONT_NONE};
   return &at[(*n)++];
 }
 
@@ -59,18 +59,16 @@ static int64_t lag_of(const cel_task *task, bool up, swept *at, uint32_t *n) {
   int64_t lag = 0, ahead, back;
   for (uint32_t a = 0; a < task->accesses; ++a) {
     const cel_access *access = &task->access[a];
-    swept *s = find(at, n, access->buffer);
     reach_of(access, up, &ahead, &back);
-    if (s->written >= 0) lag = larger(lag, s->written + ahead);
-    if (cel_mode_produces(access->mode) && s->read >= 0)
-      lag = larger(lag, s->read);
+    lag = larger(lag, cel_front_lag(&find(at, n, access->buffer)->front,
+                                    cel_mode_produces(access->mode), ahead));
   }
   for (uint32_t a = 0; a < task->accesses; ++a) {
     const cel_access *access = &task->access[a];
-    swept *s = find(at, n, access->buffer);
     reach_of(access, up, &ahead, &back);
-    if (cel_mode_produces(access->mode)) s->written = larger(s->written, lag);
-    if (cel_mode_consumes(access->mode)) s->read = larger(s->read, lag + back);
+    cel_front_advance(&find(at, n, access->buffer)->front,
+                      cel_mode_consumes(access->mode),
+                      cel_mode_produces(access->mode), lag, back);
   }
   return lag;
 }
