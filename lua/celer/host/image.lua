@@ -34,7 +34,14 @@ end
 ---@field rows integer  of the buffer that is read
 ---@field index string  names, for messages
 ---@field of string
----@field through boolean  all of an index of which this rank has what a plan says
+---@field levels celer.image_level[]  from what items have to this image
+---@field own boolean  an item has the entries at its own coordinates
+---@field read? string  where the kernel reads
+
+---@class celer.image_level
+---@field kind "elements"|"offsets"|"pairs"
+---@field reach table<string, number|boolean>
+---@field extents integer[]  of the index
 
 local function index_of(index, what)
   local t, l = index.type, index.layout
@@ -59,53 +66,144 @@ local function row_or_rows(first, last)
   return ("rows %s to %s"):format(tostring(first):gsub("LL$", ""), (tostring(last):gsub("LL$", "")))
 end
 
--- Raises; the place is that of the submission.
-local function raise(fault, index, what)
+-- ---- which rows, in Lua ------------------------------------------------------------
+
+-- The rows that a range comes to: the first and the last; nothing where there are none.
+local function range_rows(reach, value, last)
+  local first = value + (reach.first or 0)
+  last = last + (reach.last or -1)
+  local step = reach.step or 1
+  if last < first then return end
+  if step > 0 then last = last - (last - first) % step end
+  if step < 0 then first = first + (last - first) % -step end
+  first, last = math.max(first, reach.least or first), math.min(last, reach.most or last)
+  if first <= last then return first + (reach.low or 0), last + (reach.high or 0) end
+end
+
+local function element_rows(reach, value)
+  if value < (reach.least or value) or value > (reach.most or value) or value == reach.except then
+    return
+  end
+  return value + (reach.low or 0), value + (reach.high or 0)
+end
+
+--- Calls f(first, last) for what the entries name that begin with the coordinates `at`, until it
+--- gives true.
+---@param level celer.image_level
+---@param get fun(...): any  an entry of the index
+---@param at integer[]
+---@param f fun(first: integer, last: integer): boolean?
+---@return boolean?
+function M.each_rows(level, get, at, f)
+  local reach = level.reach
+  if level.kind == "offsets" or level.kind == "pairs" then
+    local n, row = level.kind == "pairs", at[1]
+    local first, last = range_rows(reach, tonumber(n and get(row, 0) or get(row)),
+      tonumber(n and get(row, 1) or get(row + 1)))
+    return first and f(first, last)
+  elseif #at == #level.extents then
+    local first, last = element_rows(reach, tonumber(get(unpack(at))))
+    return first and f(first, last)
+  end
+  local inside = { unpack(at) }
+  for i = 0, level.extents[#at + 1] - 1 do
+    inside[#at + 1] = i
+    if M.each_rows(level, get, inside, f) then return true end
+  end
+end
+
+local function begins_with(at, fault)
+  for d, i in ipairs(at) do
+    if fault.at[d - 1] ~= i then return false end
+  end
+  return true
+end
+
+-- Whether what begins with these coordinates of a level's index leads to the entry.
+local function leads_to(what, views, k, at, fault)
+  if k == #what.levels then return begins_with(at, fault) end
+  return M.each_rows(what.levels[k], views[k], at, function(first, last)
+    for row = first, last do
+      if leads_to(what, views, k + 1, { row }, fault) then return true end
+    end
+  end)
+end
+
+-- The first item that reads by the entry, as text.
+local function item_of(part, what, views, fault)
+  local dims = part.dims
+  local function go(at)
+    local d = #at
+    if d == dims then return leads_to(what, views, 1, at, fault) and at end
+    for i = part.min[d], part.max[d] - 1 do
+      local inside = { unpack(at) }
+      inside[d + 1] = i
+      local found = go(inside)
+      if found then return found end
+    end
+  end
+  local item = what.own and go {}
+  return item and "item " .. (dims == 1 and item[1] or "(" .. table.concat(item, ", ") .. ")")
+end
+
+-- ---- tasks ------------------------------------------------------------------------
+
+-- What an entry says that names rows which are not there.
+local function describe(fault, index, what)
   local value, last = tonumber(fault.value), tonumber(fault["end"])
   local rows = what.of .. " has " .. (what.rows == 1 and "row 0 alone"
     or ("rows 0 to %d"):format(what.rows - 1))
   local text = ("%s is %d"):format(entry(what.index, fault, index.dims, 0), value)
   if what.kind == "elements" then
     local other = fault.row ~= fault.value or fault.last ~= fault.value
-    text = ("%s, %sand %s"):format(text, other and "which is for "
+    return ("%s, %sand %s"):format(text, other and "which is for "
       .. row_or_rows(fault.row, fault.last) .. ", " or "", rows)
-  else
-    text = ("%s and %s is %d: "):format(text, entry(what.index, fault, index.dims, 1), last)
-    text = text .. (last < value and "these are no range of rows, of which the first comes first; "
-      or "that is " .. row_or_rows(fault.row, fault.last) .. "; ") .. rows
   end
-  error({ message = "celer.image: " .. text }, 0)
+  text = ("%s and %s is %d: "):format(text, entry(what.index, fault, index.dims, 1), last)
+  return text .. (last < value and "these are no range of rows, of which the first comes first; "
+    or "that is " .. row_or_rows(fault.row, fault.last) .. "; ") .. rows
 end
 
--- Lists what this rank needs; `mark` marks it.
-local function list(part, index, head, plan, what, mark)
+-- Raises; the place is that of the submission.
+local function raise(part, fault, what, views)
+  local text = "celer.image: " .. describe(fault, views[#what.levels], what)
+  local item = item_of(part, what, views, fault)
+  if item and what.read then
+    text = ("%s; %s reads it, at %s"):format(text, item, what.read)
+  elseif item or what.read then
+    text = text .. "; " .. (item and item .. " reads it" or "it is read at " .. what.read)
+  end
+  error({ message = text }, 0)
+end
+
+-- Marks what the entries name that a chunk has, or that are the rows of another plan.
+local function mark(part, marks, what, views, entries, fault)
+  local index = views[#what.levels]
+  local at = index_of(index, what)
+  if entries then
+    return C.cel_image_mark_through(marks, at, (entries:pointer()), part.ranks, fault)
+  end
+  local max = ffi.new("int64_t[3]", index.h0 - (what.kind == "offsets" and 1 or 0), index.h1,
+    index.h2)
+  if what.kind == "pairs" then max[1] = 1 end
+  return C.cel_image_mark(marks, at, ffi.new("int64_t[3]", index.l0, index.l1, index.l2), max,
+    fault)
+end
+
+--- The ranks that have a chunk of the task: what the entries name that it touches. Behind the
+--- plan is that of the image whose rows the entries are, if one is; then the indices of the
+--- image's levels: parts of the first one, and copies.
+---@param what celer.image_inspection
+function M.find(part, what, head, plan, ...)
+  local views = { ... }
+  local entries = #what.levels > 1 and table.remove(views, 1)
   open()
   local marks = ffi.gc(C.cel_image_marks_create(what.rows), C.cel_image_marks_destroy)
   local fault = ffi.new "cel_image_fault"
-  if not mark(marks, index_of(index, what), fault) then raise(fault, index, what) end
+  if not mark(part, marks, what, views, entries, fault) then raise(part, fault, what, views) end
   C.cel_image_list(marks, what.rows, part.ranks, (plan:pointer()))
   C.cel_image_marks_destroy(ffi.gc(marks, nil))
   head:set(0, what.number)
-end
-
---- The ranks that have a chunk of the task: what the entries name that it touches.
----@param what celer.image_inspection
-function M.find(part, index, head, plan, what)
-  list(part, index, head, plan, what, function(marks, at, fault)
-    local less = what.kind == "offsets" and 1 or 0
-    local max = ffi.new("int64_t[3]", index.h0 - less, index.h1, index.h2)
-    if what.kind == "pairs" then max[1] = 1 end
-    return C.cel_image_mark(marks, at, ffi.new("int64_t[3]", index.l0,
-      index.l1, index.l2), max, fault)
-  end)
-end
-
---- All ranks: the same of the entries that the plan of another image names, of a copy.
----@param what celer.image_inspection
-function M.find_through(part, index, entries, head, plan, what)
-  list(part, index, head, plan, what, function(marks, at, fault)
-    return C.cel_image_mark_through(marks, at, (entries:pointer()), part.ranks, fault)
-  end)
 end
 
 --- All ranks: tell each other what they need. A rank without a chunk has found nothing.

@@ -33,7 +33,6 @@ local fail = place.fail
 local Buffer, makers = buffers.Buffer, mapper.makers
 local one_to_one, all = mapper.one_to_one, mapper.all
 local find_image, resolve_images = images.find, images.resolve
-local several = select(2, core.rank()) > 1
 local type, getmetatable, setmetatable = type, getmetatable, setmetatable
 
 local M = {}
@@ -812,7 +811,7 @@ end
 ---@return userdata?
 function M.prepare(self, range, kernel, ...)
   local plans = plans_of[kernel]
-  if self.images and several then return nil end -- hidden tasks may have to come before it
+  if self.images then return nil end -- hidden tasks may have to come before it
   if self.routes then return nil end -- and behind it
   local divided, handles = divide(self, range)
   if not plans or not divided or effects_of(self) then return nil end

@@ -51,6 +51,7 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field depth integer  how many images it takes
 ---@field reach table<string, number|boolean>  of cel_image_reach, what is not as by default
 ---@field key string  kind and reach, as text
+---@field own boolean  an item has the entries at its own coordinates
 
 local images = setmetatable({}, { __mode = "k" }) -- by mapper
 
@@ -130,10 +131,11 @@ local function key_of(kind, reach)
   return table.concat(out, " ")
 end
 
-local function note(index, kind, of, entries, reach)
+local function note(index, kind, of, entries, reach, own)
   local map = mapper.another_all "image"
   images[map] = { index = index, kind = kind, of = of, entries = entries, through = images[of],
-    depth = 1 + (images[of] and images[of].depth or 0), reach = reach, key = key_of(kind, reach) }
+    depth = 1 + (images[of] and images[of].depth or 0), reach = reach, key = key_of(kind, reach),
+    own = own or of == mapper.entries or of == mapper.one_to_one }
   return map
 end
 
@@ -160,7 +162,7 @@ local known_options = { as = true, of = true, plus = true, within = true, except
 --- has: a range mapper, by default the entries at its own coordinates (or rows of them); or an
 --- image of the index. `plus` is added to each row. Entries that are not `within` two numbers,
 --- or are `except`, name none. A buffer of one dimension has its elements for rows. A rank alone
---- reads all of the buffer.
+--- reads all of the buffer, and looks only whether the rows are there.
 ---@param index celer.buffer  of int32_t, uint32_t or int64_t
 ---@param options? celer.image_options
 ---@return celer.range_mapper
@@ -202,15 +204,16 @@ local function forget() end
 ---@param of celer.range_mapper  its entries, or an image whose rows they are
 ---@param given boolean?  the mapper is that of the task's own access to the index
 ---@param reach table<string, number|boolean>
+---@param own boolean  an item has the entries at its own coordinates
 ---@return celer.range_mapper
-function M.derived(index, kind, of, given, reach)
+function M.derived(index, kind, of, given, reach, own)
   if kind == "pairs" then kind_of(index, "ranges") end
   local key = key_of(kind, reach)
   return find_in(index, "derived_images", function(map)
     return images[map].of == of and images[map].key == key
   end, function()
     local entries = kind == "offsets" and not given and mapper.with_end(of) or of
-    return note(index, kind, of, entries, reach)
+    return note(index, kind, of, entries, reach, own)
   end, forget)
 end
 
@@ -222,6 +225,7 @@ end
 ---@field hints celer.hints  that cut a host task so
 ---@field weights string  as text; "": none
 ---@field key string
+---@field alone boolean  there is one rank
 
 local function cut_of(group, space, grouped)
   local hints, dims = group.hints, space.dims
@@ -236,6 +240,7 @@ local function cut_of(group, space, grouped)
     tonumber(range.min0), tonumber(range.min1), tonumber(range.min2), tonumber(range.max0),
     tonumber(range.max1), tonumber(range.max2))
   return { range = space.box, space = space, hints = own, key = key,
+    alone = select(2, core.rank()) == 1,
     weights = handles and handles.text or "" }
 end
 
@@ -259,6 +264,7 @@ end
 ---@field sent celer.buffer
 ---@field brought integer|false  how often the data had changed then; false: never
 ---@field inspections integer  of the plan, then
+---@field below? celer.image_copy  of the index that the image goes through
 
 local function make_plan(image, key, data)
   local ranks, rows = select(2, core.rank()), data.size[0]
@@ -328,27 +334,44 @@ end
 
 local function on_all() return collective.collective(NAME) end
 
--- What each rank needs: of the entries that its chunk has, or that another image names.
-local function find(plan, data, inner, cut)
-  local image = plan.image
-  local what = { number = plan.inspections, kind = image.kind, reach = image.reach,
-    rows = plan.rows, index = image.index.name, of = data.name }
-  if inner then
-    submit(nil, on_all(), lane.find_through, function(cg)
-      return cg:read(inner.buffer, mapper.all), cg:read(inner.plan.words, mapper.all),
-        cg:read_write(plan.head, mapper.all), cg:discard_write(plan.words, mapper.all), what
-    end)
-  else
-    submit(cut.hints, cut.range, lane.find, function(cg)
-      return cg:read(image.index, image.entries), cg:read_write(plan.head, mapper.all),
-        cg:discard_write(plan.words, mapper.all), what
-    end)
-  end
+-- A rank alone does not cut it: the granularity is beyond all ranges.
+local in_one = { granularity = 2 ^ 40, oversubscribe = 1, fold = 1 }
+
+-- The levels of an image, from what items have on, and where the index of each one lies.
+local function levels_of(image, inner)
+  local levels, places = {}, {}
+  if inner then levels, places = levels_of(inner.plan.image, inner.below) end
+  levels[#levels + 1] = { kind = image.kind, reach = image.reach, extents = image.index.extents }
+  places[#places + 1] = inner and inner.buffer
+  return levels, places
 end
 
-local function inspect(plan, data, inner, cut)
+-- What each rank needs: of the entries that its chunk has, or that another image names. Where
+-- there are no copies, what reads the index after that waits for it by a write that changes
+-- nothing.
+local function find(plan, data, inner, cut, read)
+  local image, base = plan.image, plan.image
+  while base.through do base = base.through end
+  local levels, places = levels_of(image, inner)
+  local what = { number = plan.inspections, kind = image.kind, reach = image.reach,
+    rows = plan.rows, index = image.index.name, of = data.name, levels = levels, own = base.own,
+    read = read }
+  submit(cut.alone and in_one or cut.hints, cut.range, lane.find, function(cg)
+    local list = { cg:read_write(plan.head, mapper.all), cg:discard_write(plan.words, mapper.all) }
+    if inner then list[#list + 1] = cg:read(inner.plan.words, mapper.all) end
+    list[#list + 1] = cg:read(base.index, base.entries)
+    for _, buffer in ipairs(places) do list[#list + 1] = cg:read(buffer, mapper.all) end
+    if cut.alone then list[#list + 1] = cg:write(image.index, mapper.all) end
+    return what, unpack(list)
+  end)
+  if not cut.alone then return end
+  rawset(image.index, "image_looks", (rawget(image.index, "image_looks") or 0) + 1)
+end
+
+local function inspect(plan, data, inner, cut, read)
   plan.inspections = plan.inspections + 1
-  find(plan, data, inner, cut)
+  find(plan, data, inner, cut, read)
+  if cut.alone then return end
   submit(nil, on_all(), lane.meet, function(cg)
     return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
       plan.inspections, plan.rows
@@ -365,7 +388,10 @@ end
 
 -- ---- what has changed ---------------------------------------------------------------
 
-local function changes(buffer) return core.buffer_changes(buffer.handle) end
+-- How often it may have been, but by what only looks at it.
+local function changes(buffer)
+  return core.buffer_changes(buffer.handle) - (rawget(buffer, "image_looks") or 0)
+end
 
 -- What the rule of the entries has come to, as text: which object that is may be another thing
 -- on each rank. Raises where one rank's chunk cannot be told by one
@@ -380,18 +406,11 @@ local function rule_of(image, cut)
   return codec.encode { params, desc.clamp, desc.spans, desc.code }
 end
 
--- Raises on a rank alone what would be raised on several.
-local function check_rules(image, cut)
-  if image.index.freed then fail("celer.image: the buffer %s was freed", image.index.name) end
-  if image.through then return check_rules(image.through, cut) end
-  rule_of(image, cut)
-end
-
 -- Whether an inspection is needed; notes on what it depends.
 local function is_new(plan, inner, cut)
   local now = { changes = changes(plan.image.index), weights = cut.weights }
   if inner then
-    now.inner, now.inspections = inner, inner.plan.inspections
+    now.inner, now.inspections = inner.plan, inner.plan.inspections
   else
     now.rule = rule_of(plan.image, cut)
   end
@@ -403,15 +422,17 @@ local function is_new(plan, inner, cut)
   return false
 end
 
--- A copy that is as the buffer is now.
-local function current(data, image, cut)
+-- A copy that is as the buffer is now; of a rank alone the buffer itself, of which it has seen
+-- that the index names rows.
+local function current(data, image, cut, read)
   if image.index.freed then fail("celer.image: the buffer %s was freed", image.index.name) end
   local inner = image.through and current(image.index, image.through, cut)
   local plan = plan_of(data, image, cut)
-  if is_new(plan, inner, cut) then inspect(plan, data, inner, cut) end
+  if is_new(plan, inner, cut) then inspect(plan, data, inner, cut, read) end
+  if cut.alone then return { plan = plan, buffer = data, below = inner } end
   local copy, now = copy_of(data, plan), changes(data)
   if copy.brought ~= now or copy.inspections ~= plan.inspections then bring(copy, data) end
-  copy.brought, copy.inspections = now, plan.inspections
+  copy.brought, copy.inspections, copy.below = now, plan.inspections, inner
   return copy
 end
 
@@ -473,7 +494,6 @@ end
 function M.resolve(group, call, range)
   group.images = false
   check(group, call)
-  local alone = select(2, core.rank()) == 1
   local grouped = nd_range.is_nd_range(range) and range or nil
   local space = spaces.of(grouped and grouped.size or range, call)
   if space.empty then return end
@@ -481,10 +501,8 @@ function M.resolve(group, call, range)
   for i = 1, group.n do
     local access = group[i]
     local image = images[access.map]
-    if image and alone then
-      check_rules(image, cut)
-    elseif image then
-      local copy = current(access.buffer, image, cut).buffer
+    if image then
+      local copy = current(access.buffer, image, cut, rawget(access, "read_at")).buffer
       rawset(access, fields.buffer, copy)
       rawset(access, fields.map, mapper.all)
       rawset(access, core.facts.hidden.handle, copy.handle)

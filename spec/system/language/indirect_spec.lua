@@ -222,4 +222,31 @@ no("says no ranges", function(i, table, val, y)
   for k = table[i][0], table[i][1] - 1 do y[i] = y[i] + val[k] end
 end, int("table", { n, 3 }, 0), val, y)
 ]==], nil, { shapes = { shapes[1] } })
+
+  it("names the item, the entry and both lines where one names no row", function()
+    for _, ranks in ipairs { 1, 3 } do
+      local r = script.run([==[
+local n = 12
+local ptr = celer.buffer("int", n + 1, { name = "ptr", init = function(i) return 2 * i end })
+local col = celer.buffer("int", 2 * n, { name = "col", init = function(k)
+  return k == 17 and n or k % n
+end })
+local x = celer.buffer("double", n, { name = "x", init = 1 })
+local y = celer.buffer("double", n, { name = "y" })
+local sums = celer.kernel(function(i, ptr, col, x, y)
+  local s = 0
+  for k = ptr[i], ptr[i + 1] - 1 do
+    s = s + x[col[k]]
+  end
+  y[i] = s
+end)
+sums(n, ptr, col, x, y)
+q:wait()
+print "not reached"]==], { devices = 2, ranks = ranks > 1 and ranks or nil })
+      assert.not_equal(0, r.status)
+      assert.equal("", r.stdout)
+      assert.truthy(r.stderr:find("/case.lua:16: celer.image: col(17) is 12, and x has rows 0 to "
+        .. "11; item 8 reads it, at case.lua:12", 1, true), r.stderr)
+    end
+  end)
 end)

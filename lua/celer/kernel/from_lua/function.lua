@@ -235,7 +235,12 @@ local function access_for(cg, call, variant, parameter, value, space)
   local derived = mappers.of(variant, parameter.use)
   local map = mappers.bind(derived, call)
   if not space.empty then mappers.check_inside(derived, space.box, value, argument.name, call) end
-  return cg[use.mode](cg, value, map)
+  local access = cg[use.mode](cg, value, map)
+  if derived.group then
+    local load = use.loads[1]
+    rawset(access, "read_at", ("%s:%d"):format(load.file:match "[^/]*$", load.line))
+  end
+  return access
 end
 
 -- A task whose chunks may meet in an atomic operation is not cut: one device has all of it.

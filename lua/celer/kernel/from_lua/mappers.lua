@@ -55,6 +55,7 @@ end
 ---@field map? celer.range_mapper
 ---@field group? celer.indirect  of reads by an index; `make` gives bounds of entries then
 ---@field entries? celer.lua_mapper  of the index, for those
+---@field is_own? boolean  those of an item are at its own coordinates
 ---@field inside? celer.lua_mapper  of the elements, which the index decides the rows of
 
 -- With `code`, which mentions numbers.
@@ -97,13 +98,13 @@ for dims = 1, 3 do
 end
 
 -- How an image of an index is written.
-local function image_text(variant, group, entries, bounds)
+local function image_text(group, self, bounds)
   local options = {}
   if group.kind ~= "elements" then options[1] = 'as = "ranges"' end
   if group.given then
     options[#options + 1] = "of = as given"
-  elseif entries.text ~= own[variant.items] then
-    options[#options + 1] = "of = " .. entries.text
+  elseif not self.is_own then
+    options[#options + 1] = "of = " .. self.entries.text
   end
   local low, high = group.low + (group.first or 0), group.high + (group.last or -1) + 1
   if group.kind == "elements" then high = group.high end
@@ -135,7 +136,8 @@ local function make_image(variant, use)
   out.group, out.inside = group, make(variant, use.boxes)
   if group.through then out.entries = M.of(variant, group.through.array.number) end
   if group.box then out.entries = make(variant, { group.box }) end
-  out.text = image_text(variant, group, out.entries, bounds)
+  out.is_own = not group.given and out.entries.text == own[variant.items]
+  out.text = image_text(group, out, bounds)
   out.own, out.nodes = out.nodes, {}
   for _, part in ipairs { { nodes = out.own }, out.inside, out.entries } do
     append_nodes(out.nodes, part)
@@ -178,7 +180,7 @@ local function bind_image(self, call)
   reach.least, reach.most, reach.except = self.make(require "celer",
     unpack(self.values, 1, #self.own))
   self.map = images.derived(argument.buffer, group.kind, group.given and argument.map
-    or M.bind(self.entries, call), group.given, reach)
+    or M.bind(self.entries, call), group.given, reach, self.is_own)
   return self.map
 end
 
