@@ -117,8 +117,13 @@ local function in_words(buffer, rule)
       or "what it gives is kept for numbers that come again"
 end
 
+--- Mappers of celer's own, of which nothing is told.
+---@type table<function, boolean>
+M.silent = setmetatable({}, { __mode = "k" })
+
 -- Tells of a line that has called its mapper anew for many submissions, once.
-local function count(buffer, rule, n, seconds)
+local function count(f, buffer, rule, n, seconds)
+  if M.silent[f] then return end
   local file, line = place.user()
   local what, kept = in_words(buffer, rule)
   if settings.check then
@@ -148,7 +153,7 @@ end
 function M.rule(f, rule, read, buffer, range, extent, division)
   if rule.volatile then
     local made, n, seconds = list(f, buffer, range, extent, division, rule.reason)
-    count(buffer, rule, n, seconds)
+    count(f, buffer, rule, n, seconds)
     return made
   end
   local key = values_of(read, { key_of(division, range, extent) })
@@ -159,7 +164,7 @@ function M.rule(f, rule, read, buffer, range, extent, division)
   -- Keeps the weights, whose address is in the key.
   rule.listed[key] = { rule = made, handles = division.handles }
   rule.listings = rule.listings + 1
-  count(buffer, rule, n, seconds)
+  count(f, buffer, rule, n, seconds)
   return made
 end
 

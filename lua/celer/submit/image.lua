@@ -17,6 +17,7 @@ local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
 local each = require("celer.tables").each
 local place = require "celer.place"
+local settings = require "celer.settings"
 local spaces = require "celer.space"
 local trace = require "celer.mapper.trace"
 local words = require "celer.words"
@@ -486,6 +487,13 @@ function M.refuse(call, where)
     .. "range; celer.all reads all of a buffer", call, tostring(where))
 end
 
+-- What celer check holds the task to.
+local function exact_map(image)
+  local exact = require "celer.submit.exact"
+  exact.fetch(image, changes)
+  return exact.mapper(image, changes)
+end
+
 --- Of a group that is to get its work, with accesses by images: submits what brings the data,
 --- and gives it the copies in the place of the buffers.
 ---@param group celer.command_group
@@ -504,7 +512,7 @@ function M.resolve(group, call, range)
     if image then
       local copy = current(access.buffer, image, cut, rawget(access, "read_at")).buffer
       rawset(access, fields.buffer, copy)
-      rawset(access, fields.map, mapper.all)
+      rawset(access, fields.map, settings.check and exact_map(image) or mapper.all)
       rawset(access, core.facts.hidden.handle, copy.handle)
     end
   end

@@ -176,6 +176,10 @@ function finders.outside(row, what, access)
   if access.mode == "reduce" then return outside_array(row, access, what) end
   local note = row.outside
   local who = #row.item > 0 and "item " .. point(row.item) or "it"
+  if access.by_image then
+    return ("%s reads what the image does not name: %s, %s, reads %s; %s"):format(what, who,
+      chunk(note.chunk), element(note.at), times(note.count, "such access", "such accesses"))
+  end
   local promise = #row.promise.min == 0 and "nothing" or box(row.promise)
   return ("%s touches what it was not promised: %s, %s was promised %s, touches %s%s; "
     .. "%s"):format(what, who, chunk(note.chunk), promise, element(note.at),

@@ -625,6 +625,38 @@ end
     end
   end)
 
+  it("is checked: what is read beside it is a mistake, at the line of the access", function()
+    for _, ranks in ipairs { 1, 3 } do
+      local scratch, celer = require("spec.support.scratch"), require("spec.support.celer")
+      local path = scratch.folder() .. "/case.lua"
+      scratch.write(path, [==[
+local celer = require "celer"
+local q = celer.queue()
+local index = celer.buffer("int", 12, { init = function(i) return i * 7 % 12 end })
+local ptr = celer.buffer("int", 13, { init = function(i) return i end })
+local x, y = celer.buffer("double", 12, { name = "x", init = 1 }), celer.buffer("double", 12)
+local k = celer.kernel [[
+  kernel void odd(item<1> it, in<int, 1> index, in<double, 1> x, out<double, 1> y) {
+    y(it[0]) = x(it[0] == 3 ? 7 : index(it[0]));
+  }
+]]
+for _, map in ipairs { celer.image(index),
+  celer.image(index, { of = celer.image(ptr, { as = "ranges" }) }) } do
+  q:submit(function(cg)
+    cg:parallel_for(12, k, cg:read(index),
+      cg:read(x, map),
+      cg:discard_write(y))
+  end)
+end
+q:wait()]==])
+      local r = celer.run({ "check", path }, { ranks = ranks > 1 and ranks or nil })
+      assert.equal(1, r.status, r.stderr)
+      assert.matches("case.lua:15: mistake: kernel odd: cg:read%(x%) reads what the image does not "
+        .. "name: item %(3%), whose chunk .*, reads element %(7%); 2 such accesses", r.stderr)
+      assert.matches("1 mistake found", r.stderr)
+    end
+  end)
+
   it("shows where ranks differ in it", function()
     local r = script.run([==[
 local odd = os.getenv "OMPI_COMM_WORLD_RANK" == "1"
