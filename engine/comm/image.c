@@ -202,6 +202,44 @@ void cel_image_list(const cel_image_marks *marks, int64_t rows, int64_t ranks,
   memset(p.first_given, 0, (size_t)(ranks + 1) * sizeof *p.first_given);
 }
 
+/* Keeps the `most` largest gaps, each by the run behind it, the largest first;
+ * gives how many there are now. */
+static int64_t keep_gap(const int64_t *needed, int64_t *list, int64_t n,
+                        int64_t most, int64_t run) {
+  int64_t at = n, size = needed[2 * run] - needed[2 * run - 1];
+  while (at > 0 &&
+         needed[2 * list[at - 1]] - needed[2 * list[at - 1] - 1] < size)
+    --at;
+  if (at == most) return n;
+  if (n == most) --n;
+  memmove(list + at + 1, list + at, (size_t)(n - at) * sizeof *list);
+  list[at] = run;
+  return n + 1;
+}
+
+int64_t cel_image_boxes(const int64_t *plan, int64_t ranks, int64_t gap,
+                        int64_t most, int64_t *boxes) {
+  parts p = parts_of(plan, ranks);
+  int64_t runs = p.first_needed[ranks], n = 0;
+  int64_t *list = cel_alloc((size_t)most * sizeof *list);
+  for (int64_t i = 1; i < runs; ++i)
+    if (p.needed[2 * i] - p.needed[2 * i - 1] >= gap)
+      n = keep_gap(p.needed, list, n, most - 1, i);
+  boxes[0] = runs > 0 ? p.needed[0] : 0;
+  boxes[1] = runs > 0 ? p.needed[2 * runs - 1] : 1;
+  for (int64_t b = 1; b <= n; ++b) { /* by where they are */
+    int64_t next = runs;
+    for (int64_t k = 0; k < n; ++k)
+      if (p.needed[2 * list[k]] > boxes[2 * b - 2] && list[k] < next)
+        next = list[k];
+    boxes[2 * b + 1] = boxes[2 * b - 1];
+    boxes[2 * b - 1] = p.needed[2 * next - 1];
+    boxes[2 * b] = p.needed[2 * next];
+  }
+  cel_free(list);
+  return n + 1;
+}
+
 /* ---- messages -------------------------------------------------------------
  */
 

@@ -99,6 +99,12 @@ void cel_image_list(const cel_image_marks *marks, int64_t rows, int64_t ranks,
  * ranks. */
 cel_status cel_image_meet(cel_comm *comm, int64_t *plan);
 
+/* Boxes around the rows that this rank needs: at most `most` pairs of rows,
+ * [first, last), with gaps between them of at least so many rows, the largest
+ * ones. Gives how many; of no rows one box, of row 0. */
+int64_t cel_image_boxes(const int64_t *plan, int64_t ranks, int64_t gap,
+                        int64_t most, int64_t *boxes);
+
 /* Memory for messages, kept from one time to the next. */
 typedef struct cel_image_room {
   void *data;

@@ -85,8 +85,13 @@ static cel_task *node_new(cel_task_graph *graph, cel_task_kind kind) {
   return task;
 }
 
-static uint64_t hash_use(const cel_access *access) {
+/* How much a part of a task reads of what is its rank's own concerns no other
+ * rank. */
+static uint64_t hash_use(const cel_task *task, const cel_access *access) {
   const cel_rule_use *use = &access->use;
+  if (access->buffer->apart && access->mode == CEL_MODE_READ &&
+      task->placement == CEL_PLACE_SPLIT)
+    return cel_hash_word(0, (uint64_t)access->mode);
   size_t params = (size_t)use->rule->desc.params * sizeof(int64_t);
   uint64_t hash = cel_hash_word(use->rule->hash, (uint64_t)access->mode);
   return params > 0 ? cel_hash(use->params, params, hash) : hash;
@@ -146,7 +151,7 @@ static uint64_t hash_node(const cel_task *task, const cel_known *known) {
   for (uint32_t i = 0; i < task->accesses; ++i) {
     const cel_access *access = &task->access[i];
     hash = cel_hash_word(hash, known != NULL ? known->access[i].hash
-                                             : hash_use(access));
+                                             : hash_use(task, access));
     hash = cel_buffer_hash(access->buffer, hash);
   }
   for (uint32_t i = 0; i < task->effects; ++i)
@@ -596,7 +601,7 @@ static void remember(const cel_task_graph *graph, const cel_group *group,
   for (uint32_t i = 0; i < group->accesses; ++i) {
     known->access[i].exact = graph->exact.at[i];
     known->access[i].image = graph->images.at[i].at[0];
-    known->access[i].hash = hash_use(&task->access[i]);
+    known->access[i].hash = hash_use(task, &task->access[i]);
   }
 }
 

@@ -135,4 +135,23 @@ describe("an image", function()
     assert.is_false(c.cel_image_mark_through(marks, index, plan, 2, fault))
     assert.equal(2, tonumber(fault.at[0]))
   end)
+
+  it("lies in boxes between its largest gaps", function()
+    local function of(entries, gap, most)
+      local _, plan = plan_of(100, 3, "elements", entries, #entries)
+      local boxes, out = ffi.new("int64_t[?]", 2 * most), {}
+      local n = tonumber(c.cel_image_boxes(plan, 3, gap, most, boxes))
+      assert.is_true(n <= most)
+      for k = 0, 2 * n - 1 do out[k + 1] = tonumber(boxes[k]) end
+      return out
+    end
+    local some = { 0, 3, 4, 20, 33, 34, 99, 95, 60 }
+    assert.same({ 0, 100 }, of(some, 1, 1))
+    assert.same({ 0, 61, 95, 100 }, of(some, 1, 2))
+    assert.same({ 0, 35, 60, 61, 95, 100 }, of(some, 1, 3))
+    assert.same({ 0, 5, 20, 35, 60, 61, 95, 100 }, of(some, 13, 9))
+    assert.same({ 0, 1, 3, 5, 20, 21, 33, 35, 60, 61, 95, 96, 99, 100 }, of(some, 1, 9))
+    assert.same({ 7, 8 }, of({ 7 }, 1, 4))
+    assert.same({ 0, 1 }, of({}, 1, 4))
+  end)
 end)

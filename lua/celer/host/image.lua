@@ -8,8 +8,11 @@ local view = require "celer.data.view"
 
 local M = {}
 
---- How many numbers `head` has: of which inspection `plan` is.
-M.HEAD = 1
+--- What `head` has: of which inspection `plan` is; then how many boxes there are around the rows
+--- that the rank needs, and these, each as two rows. Where devices have memory of their own, they
+--- get these boxes: a gap of fewer rows costs less than a copy more.
+M.BOXES, M.GAP = 8, 2048
+M.HEAD = 2 + 2 * M.BOXES
 --- What `sent` counts, of all exchanges of a copy; these on rank 0.
 M.sent = { "messages", "bytes", "needed", "exchanges" }
 M.SENT = #M.sent
@@ -212,6 +215,8 @@ function M.meet(part, head, plan, number, rows)
   local words = plan:pointer()
   if head(0) ~= number then C.cel_image_list(nil, rows, part.ranks, words) end
   communicator.check(C.cel_image_meet(part.comm.comm, words))
+  local head_words = head:pointer()
+  head_words[1] = C.cel_image_boxes(words, part.ranks, M.GAP, M.BOXES, head_words + 2)
 end
 
 -- Memory for messages, of this lane.

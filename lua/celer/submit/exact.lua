@@ -3,10 +3,8 @@
 --- There the task declares these very rows in the place of all that its rank gets, so that
 --- what it reads beside them is found like any other mistake. The script waits for the index.
 local box = require "celer.box"
-local core = require "celer.core"
 local lane = require "celer.host.image"
 local opaque = require "celer.mapper.opaque"
-local place = require "celer.place"
 local snapshot = require "celer.data.snapshot"
 
 local M = {}
@@ -18,7 +16,7 @@ local function elements(index, changes)
   local known = snapshots[index]
   if not known or known.changes ~= changes then
     local future = snapshot.request { snapshot.as_capture(index, "celer.image", 1) }
-    place.check(core.wait(place.user()))
+    future.unadvised = true
     known = { changes = changes, get = future:get() }
     snapshots[index] = known
   end

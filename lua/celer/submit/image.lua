@@ -18,6 +18,7 @@ local nd_range = require "celer.kernel.nd_range"
 local each = require("celer.tables").each
 local place = require "celer.place"
 local settings = require "celer.settings"
+local snapshot = require "celer.data.snapshot"
 local spaces = require "celer.space"
 local trace = require "celer.mapper.trace"
 local words = require "celer.words"
@@ -255,6 +256,8 @@ end
 ---@field words celer.buffer  as engine/comm/image.h has them
 ---@field head celer.buffer
 ---@field inspections integer
+---@field boxes? celer.future  of `head`
+---@field maps? table<integer, celer.range_mapper>  by dimensions: boxes of what is needed
 ---@field seen table  of what the last inspection depends on
 ---@field copies table<celer.image_copy, boolean>  held weakly: they are their buffers'
 
@@ -377,6 +380,31 @@ local function inspect(plan, data, inner, cut, read)
     return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
       plan.inspections, plan.rows
   end)
+  plan.boxes = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
+  plan.boxes.unadvised, plan.maps = true, {}
+end
+
+-- The mapper of boxes of rows, in closed form.
+local function boxes_map(head, dims)
+  local high, rest, out = {}, (", 0"):rep(dims - 1), {}
+  for d = 1, dims - 1 do high[d] = (", buffer.size[%d]"):format(d) end
+  for k = 1, tonumber(head(1)) do
+    out[k] = ("box({ %d%s }, { %d%s })"):format(tonumber(head(2 * k)), rest,
+      tonumber(head(2 * k + 1)), table.concat(high))
+  end
+  return assert(loadstring(("local box = ...\nreturn function(chunk, buffer) return %s end"):format(
+    table.concat(out, ", ")), "=celer/image"))(require("celer.box").new)
+end
+
+-- What devices of this rank read of a copy: boxes around what it needs, where they have memory
+-- of their own. The script waits for that, once for an inspection.
+local function map_of(plan, data)
+  local backend, devices = core.devices()
+  if not plan.boxes or core.dry() or backend ~= "cuda" and devices == 1 then return mapper.all end
+  if not plan.maps[data.dims] then
+    plan.maps[data.dims] = boxes_map(plan.boxes:get(), data.dims)
+  end
+  return plan.maps[data.dims]
 end
 
 local function bring(copy, data)
@@ -510,10 +538,11 @@ function M.resolve(group, call, range)
     local access = group[i]
     local image = images[access.map]
     if image then
-      local copy = current(access.buffer, image, cut, rawget(access, "read_at")).buffer
-      rawset(access, fields.buffer, copy)
-      rawset(access, fields.map, settings.check and exact_map(image) or mapper.all)
-      rawset(access, core.facts.hidden.handle, copy.handle)
+      local copy = current(access.buffer, image, cut, rawget(access, "read_at"))
+      rawset(access, fields.buffer, copy.buffer)
+      rawset(access, fields.map, settings.check and exact_map(image)
+        or map_of(copy.plan, access.buffer))
+      rawset(access, core.facts.hidden.handle, copy.buffer.handle)
     end
   end
 end

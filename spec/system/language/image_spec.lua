@@ -430,6 +430,35 @@ for _ in pairs(ranks > 1 and plans[1].copies or {}) do left = left + 1 end
 assert(left <= 2, "copies are kept: " .. left)
 ]==])
 
+  -- Boxes around what a rank needs, in two devices: of a band one, and of what lies far apart more.
+  script.everywhere("brings devices what their rank needs", [==[
+local core = require "celer.core"
+local n, ranks = 60000, celer.ranks()
+local x, y = celer.buffer("double", n, { name = "x", init = 1 }), celer.buffer("double", n)
+local gather = celer.kernel(function(i, index, x, y) y[i] = x[index[i]] end)
+local grow = celer.kernel(function(i, x) x[i] = x[i] + i end)
+local times = 0
+local function look(what, f, most)
+  local index = celer.buffer("int", n, { name = "index", init = f })
+  local before
+  for step = 1, 4 do
+    grow(n, x)
+    times = times + 1
+    gather(n, index, x, y)
+    q:wait()
+    if step == 2 then before = core.counts().bytes_copied end
+  end
+  local bytes = (core.counts().bytes_copied - before) / 2
+  local s = q:wait(y)
+  for i = 0, n - 1 do same(what, s(i), 1 + times * f(i)) end
+  assert(ranks == 1 or bytes <= most, ("%s: %d bytes"):format(what, bytes))
+end
+local home = 8 * math.ceil(n / ranks)
+look("a band", function(i) return math.max(i - 2, 0) end, 3 * home + 1000)
+look("far apart", function(i) return i % 5000 == 77 and (i + n / 2) % n or i end, 3 * home + 1000)
+look("all over", function(i) return i * 7 % n end, home + 2 * 8 * n + 1000)
+]==], nil, { shapes = { shapes[2], shapes[4] } })
+
   everywhere("is refused where it makes no sense, at the line", begin .. [==[
 local n = 10
 local index = celer.buffer("int", n, { name = "index", init = 0 })
