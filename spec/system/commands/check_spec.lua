@@ -676,7 +676,7 @@ end)
 local examples = {
   { "hello" }, { "jacobi", 61, 10 }, { "rsim", 37, 23 }, { "out_of_core", 1, 3, 2 },
   { "nbody_tiled", 128, 3 }, { "matmul", 48 }, { "mandelbrot", 60, 30 }, { "nbody", 53, 5 },
-  { "game_of_life", 13, 29, 9 }, { "matmul_cublas", 16 }, { "cg", 24 },
+  { "game_of_life", 13, 29, 9 }, { "matmul_cublas", 16 }, { "cg", 24 }, { "sparse", 60 },
   { "histogram", 9000, 7 }, { "transpose", 37, 23, 5 }, { "kmeans", 300, 5, 3 },
   { "exposure", 23, 3 },
   { "wave_restart", 41, 20, 10, "PLACE" }, { "distr_io", 37, 5, "PLACE" },

@@ -151,6 +151,21 @@ describe("examples", function()
     assert.matches("^20 x 20: %d+ steps, relative error below 1e%-06: true\n|r|^2 = %S+\n$", out)
   end)
 
+  everywhere("sparse", { "300" }, function(out)
+    assert.matches("^300 rows, 1078 entries: %d+ steps, .*, error below 1e%-06: true\n$", out)
+    local steps = tonumber(out:match("(%d+) steps"))
+    assert.is_true(steps > 10 and steps < 300)
+  end)
+
+  it("sparse reads a matrix from a file", function()
+    local path = scratch.folder() .. "/chain.mtx"
+    local lines = { "%%MatrixMarket matrix coordinate real symmetric", "% a chain", "9 9 17" }
+    for i = 1, 9 do lines[#lines + 1] = i .. " " .. i .. " 2.5" end
+    for i = 2, 9 do lines[#lines + 1] = i .. " " .. i - 1 .. " -1.0" end
+    scratch.write(path, table.concat(lines, "\n") .. "\n")
+    assert.matches("^9 rows, 25 entries: %d steps, .* true\n$", run("sparse", { path }, shapes[4]))
+  end)
+
   everywhere("histogram", { "50000", "13" }, function(out)
     local all, middle, lines = 0, 0, 0
     for n in out:gmatch("%f[%S](%d+) #*\n") do
