@@ -231,7 +231,8 @@ static void begin(const void *identity, int64_t n, int64_t bytes, char *into) {
 void cel_route_combine(const cel_route_came *came, const cel_route_type *type,
                        int64_t first, int64_t n, const void *identity,
                        void *into) {
-  if (identity != NULL) begin(identity, n, (int64_t)type->size * type->count, into);
+  if (identity != NULL)
+    begin(identity, n, (int64_t)type->size * type->count, into);
 #define CALL(name) combine_##name(type->op, came, first, type->count, into)
   bool is_signed = type->class_ == 'i', real = type->class_ == 'f';
   switch (type->size) {
@@ -321,10 +322,10 @@ typedef struct shares {
   int64_t *by_bin, *by_place;
 } shares;
 
-static void share_places(cel_comm *comm, const cel_route_bins *b, int64_t total,
+static void share_places(cel_comm *comm, int64_t room, int64_t total,
                          int64_t *bound) {
   for (int64_t k = 0; k <= comm->ranks; ++k) {
-    int64_t at = cel_image_home(b->room, k, comm->ranks);
+    int64_t at = cel_image_home(room, k, comm->ranks);
     bound[k] = at < total ? at : total;
   }
 }
@@ -343,7 +344,8 @@ static cel_status bring(cel_comm *comm, const cel_route_bins *b, shares *s,
   for (int64_t k = ranks; k-- > 0;)
     if (begin[k] < 0) begin[k] = begin[k + 1];
   *length = cel_alloc((size_t)(b->count + 1) * 8);
-  bool good = begin[me] >= 0 && begin[me + 1] >= begin[me] && total <= b->room;
+  bool good =
+      begin[me] >= 0 && begin[me + 1] >= begin[me] && total <= b->held_room;
   for (int64_t i = 0; i < b->count; ++i) {
     (*length)[i] =
         (i + 1 < b->count ? b->offset[i + 1] : begin[me + 1]) - b->offset[i];
@@ -355,8 +357,8 @@ static cel_status bring(cel_comm *comm, const cel_route_bins *b, shares *s,
                     "for, and those of the bins of rank %" PRId64 " do not",
                     me);
   *old = cel_alloc((size_t)(begin[me + 1] - begin[me]) * b->bytes + 1);
-  share_places(comm, b, total, s->by_place);
-  return move(comm, b->bytes, s->by_place, b->values, begin, *old);
+  share_places(comm, b->held_room, total, s->by_place);
+  return move(comm, b->bytes, s->by_place, b->held, begin, *old);
 }
 
 /* Writes the bins where they belong, and zeros behind them. */
@@ -366,7 +368,7 @@ static cel_status place(cel_comm *comm, const cel_route_bins *b, shares *s,
   for (int64_t i = b->count; i-- > 0;)
     b->offset[i] = base + (i > 0 ? f->end[i - 1] : 0);
   if (me == comm->ranks - 1) b->offset[b->count] = total;
-  share_places(comm, b, total, s->by_place);
+  share_places(comm, b->room, total, s->by_place);
   int64_t share = cel_image_home(b->room, me + 1, comm->ranks) -
                   cel_image_home(b->room, me, comm->ranks);
   int64_t used = s->by_place[me + 1] - s->by_place[me];
@@ -380,7 +382,8 @@ static cel_status append(cel_comm *comm, const cel_route_came *came,
                          const cel_route_bins *b, shares *s, int64_t *total) {
   int64_t *length = NULL;
   char *old = NULL;
-  cel_status status = b->keep ? bring(comm, b, s, &length, &old) : CEL_E_OK;
+  cel_status status =
+      b->held_room > 0 ? bring(comm, b, s, &length, &old) : CEL_E_OK;
   if (status == CEL_E_OK) {
     filled f = fill(came, b, length, old);
     status = bounds_of(comm, f.count, s->by_bin);

@@ -85,10 +85,13 @@ typedef struct cel_route_bins {
   int64_t first, count; /* this rank's bins */
   int64_t room;         /* values that the buffer has */
   uint32_t bytes;       /* of a value */
-  bool keep;            /* what they hold comes first */
   int64_t *offset;      /* where each of them begins; behind the last rank's the
                            end of all */
   void *values;         /* this rank's share */
+  /* What bins hold, which comes first: this rank's share of it, perhaps where
+   * `values` are, and how many values there is room for; 0: it is dropped. */
+  const void *held;
+  int64_t held_room;
 } cel_route_bins;
 
 /* Appends what came to the bins of all ranks. *total becomes how many values

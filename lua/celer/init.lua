@@ -30,6 +30,7 @@ local names = {
   rule = { "mapper.rules", "describe", true },
   buffer = { "data.buffer", "new", true },
   scalar = { "data.scalar", "new", true },
+  list = { "data.list", "new", true },
   fill = { "data.contents", "fill", true },
   copy = { "data.contents", "copy", true },
   host_object = { "data.object", "new", true },

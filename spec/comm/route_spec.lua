@@ -74,8 +74,8 @@ describe("a route", function()
       assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(6, 1), came)))
       local total = ffi.new("int64_t[1]")
       assert.equal(0, tonumber(c.cel_route_append(comm, came, ffi.new("cel_route_bins",
-        { first = 0, count = 6, room = room, bytes = 4, keep = keep, offset = offset,
-          values = values }), total)))
+        { first = 0, count = 6, room = room, bytes = 4, offset = offset, values = values,
+          held = values, held_room = keep and 12 or 0 }), total)))
       c.cel_route_release(came)
       local out = {}
       for i = 0, 6 do out[#out + 1] = tonumber(offset[i]) end

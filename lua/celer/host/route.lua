@@ -138,15 +138,17 @@ end
 --- All ranks: append what was pushed to bins.
 ---@param arena celer.view|false
 ---@param offsets celer.view  of this rank's bins; and of the last rank the end of all
+---@param held celer.view|false  what bins hold: false where it is dropped, or stands in `values`
 ---@param values celer.view
 ---@param what celer.route_task
-function M.append(part, arena, offsets, values, what)
+function M.append(part, arena, offsets, held, values, what)
   local came = exchange(part, arena, what)
   if not came then return end
   local last = part.rank == part.ranks - 1 and 1 or 0
   local bins = ffi.new("cel_route_bins", { first = offsets.l0,
     count = offsets.h0 - offsets.l0 - last, room = what.room, bytes = what.bytes,
-    keep = what.keep, offset = (offsets:pointer()), values = (values:pointer()) })
+    offset = (offsets:pointer()), values = (values:pointer()),
+    held = ((held or values):pointer()), held_room = what.held_room })
   local total = ffi.new "int64_t[1]"
   communicator.check(C.cel_route_append(part.comm.comm, came, bins, total))
   release(came)
@@ -155,5 +157,8 @@ function M.append(part, arena, offsets, values, what)
       tonumber(total[0]), what.room)
   end
 end
+
+--- How many values there are in all bins.
+function M.count(_, offsets, count) count:set(offsets(offsets.l0)) end
 
 return M

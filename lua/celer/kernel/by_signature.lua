@@ -82,7 +82,7 @@ function M.accesses(cg, k, ...)
       elseif meta == Reduction then
         out[i] = cg:reduce(given.buffer, given.operator, given.options)
       elseif meta == Route then
-        out[i] = cg:route(given.buffer, given.how, given.options)
+        out[i] = cg:route(given.to, given.how, given.options)
       elseif param.kind ~= kernel.VALUE then
         out[i] = access_for(cg, k, i, param, meta == Access and given.buffer or given,
           meta == Access and given or nil)

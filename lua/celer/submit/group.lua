@@ -224,13 +224,14 @@ end
 --- order of items, and of one item in that of its pushes, so the result has the same bits on
 --- any number of ranks and devices. What the buffer held is discarded, unless
 --- include_current. An item pushes `most` values at most (1).
----@param buffer celer.buffer
+---@param to celer.buffer|celer.list
 ---@param how "sum"|"prod"|"min"|"max"|"and"|"or"|"append"
 ---@param options? celer.route_options
 ---@return celer.access
-function Group:route(buffer, how, options)
+function Group:route(to, how, options)
   open(self, "cg:route")
-  local routed = routes.declare("cg:route", buffer, how, options)
+  local routed = routes.declare("cg:route", to, how, options)
+  local buffer = routed.buffer
   self.routes = true
   return add(self, { buffer, "route", false, self, buffer.handle, route = routed })
 end
@@ -556,12 +557,12 @@ end
 ---@param ... any  accesses and values, as the kernel's parameters want them, or buffers in the
 --- place of accesses: in C++ the parameters say the mode, and in Lua celer derives the access
 function Group:parallel_for(range, kernel, ...)
+  local deliver = getmetatable(self) == Group and self.routes and not self.done
+    and routes.resolve(self, "cg:parallel_for", kernel, range)
   if getmetatable(self) == Group and self.images and not self.done
     and kernels.is_kernel(kernel) then
     resolve_images(self, "cg:parallel_for", range_for(kernel, range))
   end
-  local deliver = getmetatable(self) == Group and self.routes and not self.done
-    and routes.resolve(self, "cg:parallel_for", kernel, range)
   if not submit_again(self, range, kernel, ...) then submit_first(self, range, kernel, ...) end
   if deliver then deliver() end
 end

@@ -11,9 +11,11 @@ local buffers = require "celer.data.buffer"
 local collective = require "celer.submit.collective"
 local core = require "celer.core"
 local lane = require "celer.host.route"
+local lists = require "celer.data.list"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
+local placement = require "celer.submit.placement"
 local reduce = require "celer.kernel.reduce"
 local spaces = require "celer.space"
 local words = require "celer.words"
@@ -53,6 +55,7 @@ struct celer_routing {
 ---@field most integer
 ---@field keep boolean
 ---@field offsets? celer.buffer
+---@field list? celer.list
 ---@field packed? ffi.cdata*  as the kernel is given it, once there is an arena
 
 local operators = { sum = true, prod = true, min = true, max = true, ["and"] = true,
@@ -115,14 +118,39 @@ local function most_of(call, most)
   return most
 end
 
+-- What a kernel pushes to where that is a list.
+local function to_list(call, list, how, options)
+  if how ~= "append" then
+    fail("%s: %s is a list, to whose bins is appended: write \"append\"", call, list.name)
+  elseif options.offsets ~= nil then
+    fail("%s: the list %s has offsets of its own; leave them out", call, list.name)
+  end
+  return { buffer = list.values, offsets = list.offsets, list = list, dims = #list.bins,
+    extents = list.bins }
+end
+
+local function to_buffer(call, buffer, how, options)
+  buffers.check(buffer, call)
+  if how == "append" then
+    check_append(call, buffer, options.offsets)
+    return { buffer = buffer, offsets = options.offsets, dims = 1,
+      extents = { options.offsets.size[0] - 1 } }
+  elseif options.offsets ~= nil then
+    fail("%s: offsets are of bins, to which is appended; leave them out, or write \"append\"", call)
+  end
+  check_operator(call, buffer, how)
+  return { buffer = buffer, dims = buffer.dims, extents = buffer.extents }
+end
+
 --- What cg:route was given, checked.
 ---@param call string
----@param buffer celer.buffer
+---@param to celer.buffer|celer.list
 ---@param how "sum"|"prod"|"min"|"max"|"and"|"or"|"append"
 ---@param options? celer.route_options
 ---@return celer.routed
-function M.declare(call, buffer, how, options)
-  buffers.check(buffer, call)
+function M.declare(call, to, how, options)
+  local is_list = lists.is_list(to)
+  if not is_list then buffers.check(to, call) end
   options = options == nil and {} or options
   words.check_options(call, options, known_options, "{ most = 4 }")
   if type(how) ~= "string" or not operators[how] then
@@ -132,21 +160,15 @@ function M.declare(call, buffer, how, options)
   elseif options.include_current ~= nil and type(options.include_current) ~= "boolean" then
     fail("%s: include_current must be true or false, not %s", call,
       words.a(options.include_current))
-  elseif how == "append" then
-    check_append(call, buffer, options.offsets)
-  elseif options.offsets ~= nil then
-    fail("%s: offsets are of bins, to which is appended; leave them out, or write \"append\"", call)
-  else
-    check_operator(call, buffer, how)
   end
-  return { buffer = buffer, name = buffer.name, type = buffer.type, how = how,
-    most = most_of(call, options.most), keep = options.include_current or false,
-    offsets = options.offsets, dims = how == "append" and 1 or buffer.dims,
-    extents = how == "append" and { options.offsets.size[0] - 1 } or buffer.extents }
+  local routed = (is_list and to_list or to_buffer)(call, to, how, options)
+  routed.name, routed.type, routed.how = to.name, routed.buffer.type, how
+  routed.most, routed.keep = most_of(call, options.most), options.include_current or false
+  return routed
 end
 
----@class celer.lua_route  a buffer that a kernel pushes to
----@field buffer celer.buffer
+---@class celer.lua_route  a buffer or a list that a kernel pushes to
+---@field to celer.buffer|celer.list
 ---@field how string
 ---@field options? celer.route_options
 ---@field routed celer.routed
@@ -156,13 +178,13 @@ M.Route = Route
 
 --- What a kernel is given in the place of an access to push to a buffer: `out.push(key, value)`
 --- in C++, `out:push(key, value)` in Lua. As of cg:route.
----@param buffer celer.buffer
+---@param to celer.buffer|celer.list
 ---@param how "sum"|"prod"|"min"|"max"|"and"|"or"|"append"
 ---@param options? celer.route_options
 ---@return celer.lua_route
-function M.new(buffer, how, options)
-  return setmetatable({ buffer = buffer, how = how, options = options,
-    routed = M.declare(NAME, buffer, how, options) }, Route)
+function M.new(to, how, options)
+  return setmetatable({ to = to, how = how, options = options,
+    routed = M.declare(NAME, to, how, options) }, Route)
 end
 
 -- ---- arenas -------------------------------------------------------------------
@@ -215,12 +237,12 @@ end
 
 -- The newest first. Of too many the oldest goes: on all ranks the same.
 local function arena_of(routed, space)
-  local buffer = routed.buffer
-  local list = rawget(buffer, "route_arenas") or {}
-  rawset(buffer, "route_arenas", list)
+  local owner = routed.offsets or routed.buffer -- a list's values may be others soon
+  local list = rawget(owner, "route_arenas") or {}
+  rawset(owner, "route_arenas", list)
   local lo, hi = box.bounds(space.box)
-  local key = table.concat({ routed.most, space.dims, table.concat(lo, " "), table.concat(hi, " "),
-    table.concat(routed.extents, " ") }, ", ")
+  local key = table.concat({ routed.most, routed.type.size, space.dims, table.concat(lo, " "),
+    table.concat(hi, " "), table.concat(routed.extents, " ") }, ", ")
   for i, one in ipairs(list) do
     if one.key == key then
       table.insert(list, 1, table.remove(list, i))
@@ -271,7 +293,8 @@ local function describe(routed, space, arena)
     size = routed.extents, first = first, items = items, most = routed.most,
     words = arena and arena.words or 1, bytes = routed.type.size }
   if what.bins then
-    what.room, what.keep = routed.buffer.size[0], routed.keep
+    what.room = routed.buffer.size[0]
+    what.held_room = routed.keep and (routed.held or routed.buffer).size[0] or 0
   else
     local class, size, count = numbers_of(routed.type)
     what.combine = { op = routed.how, class = class, size = size, count = count }
@@ -280,22 +303,60 @@ local function describe(routed, space, arena)
   return what
 end
 
--- Submits what follows the kernel.
-local function deliver(routed, space, arena, flag)
+-- Submits one task of our own; `work` declares it.
+local function submit(flag, work)
   local groups = require "celer.submit.group"
   local group = groups.new()
   group:name(NAME)
   if flag then group:when(flag) end
-  local mode = routed.keep and "read_write" or "discard_write"
-  local given = { arena and group:read(arena.buffer, mapper.even_split) or false }
-  if routed.how == "append" then
-    given[2] = group[mode](group, routed.offsets, bins_of)
-  end
-  given[#given + 1] = group[mode](group, routed.buffer, mapper.even_split)
-  given[#given + 1] = describe(routed, space, arena)
-  group:host_task(collective.collective(NAME), routed.how == "append" and lane.append
-    or lane.combine, unpack(given))
+  work(group)
   groups.close(group)
+end
+
+--- Submits what counts the elements of a list.
+---@param list celer.list
+function M.recount(list)
+  submit(nil, function(cg)
+    cg:host_task(placement.once, lane.count, cg:read(list.offsets, mapper.fixed(lists.last(list))),
+      cg:discard_write(list.count, mapper.all))
+  end)
+end
+
+-- Submits what follows the kernel.
+local function deliver(routed, space, arena, flag)
+  local mode = routed.keep and "read_write" or "discard_write"
+  submit(flag, function(cg)
+    local pushed = arena and cg:read(arena.buffer, mapper.even_split) or false
+    local what, where = describe(routed, space, arena), collective.collective(NAME)
+    if routed.how ~= "append" then
+      return cg:host_task(where, lane.combine, pushed,
+        cg[mode](cg, routed.buffer, mapper.even_split), what)
+    end
+    cg:host_task(where, lane.append, pushed, cg[mode](cg, routed.offsets, bins_of),
+      routed.held and cg:read(routed.held, mapper.even_split) or false,
+      cg[routed.held and "discard_write" or mode](cg, routed.buffer, mapper.even_split), what)
+  end)
+  if routed.list then M.recount(routed.list) end
+  if routed.old then routed.old:free() end
+end
+
+-- How much room a list has to have for all that a task may push; nil: it has it.
+local function needed(routed, space)
+  local list = routed.list
+  local n, least = routed.most, list.capacity
+  for d = 1, space.dims do n = n * math.max(space.hi[d] - space.box.min[d - 1], 0) end
+  if routed.keep then n, least = n + list.capacity, 1.5 * list.capacity end
+  if list.grows and n > list.capacity then return math.ceil(math.max(n, least)) end
+end
+
+-- Has the list have that.
+local function make_room(routed, space)
+  local n = needed(routed, space)
+  if n then
+    routed.old = lists.grow(routed.list, n)
+    routed.held = routed.keep and routed.old or nil
+  end
+  routed.buffer = routed.list.values
 end
 
 -- ---- groups -------------------------------------------------------------------
@@ -314,8 +375,9 @@ local function check(group, call, kernel, range)
         fail("%s: %s is routed to twice by one task", call, one.name)
       end
     end
-    for _, buffer in ipairs { one and one.buffer, one and one.offsets } do
-      if buffer.freed then fail("%s: the buffer %s was freed", call, buffer.name) end
+    if one and ((one.list and one.list.values or one.buffer).freed
+      or one.offsets and one.offsets.freed) then
+      fail("%s: what %s is routed to was freed", call, one.name)
     end
   end
 end
@@ -343,6 +405,11 @@ function M.resolve(group, call, kernel, range)
     local access = group[i]
     local routed = rawget(access, "route")
     if routed then
+      if flag and routed.list and needed(routed, space) then
+        fail("%s: a task that may be skipped cannot have the list %s grow, which has room for %.0f "
+          .. "and may come to %.0f: make it with a capacity, or call list:fit(spare) before", call,
+          routed.name, routed.list.capacity, needed(routed, space))
+      end
       local arena = arena_of(routed, space)
       rawset(access, fields.buffer, arena.buffer)
       rawset(access, fields.map, arena.map)
@@ -353,7 +420,10 @@ function M.resolve(group, call, kernel, range)
     end
   end
   return function()
-    for _, one in ipairs(list) do deliver(one[1], space, one[2], flag) end
+    for _, one in ipairs(list) do
+      if one[1].list then make_room(one[1], space) end
+      deliver(one[1], space, one[2], flag)
+    end
   end
 end
 

@@ -228,7 +228,7 @@ local function access_for(cg, call, variant, parameter, value, space)
   local meta = getmetatable(value)
   local edge_map = argument.edge and edges.mapper(use, argument)
   if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
-  if meta == routes.Route then return cg:route(value.buffer, value.how, value.options) end
+  if meta == routes.Route then return cg:route(value.to, value.how, value.options) end
   -- An access of the group's own.
   if argument.mode or argument.what ~= "array" then return value end
   if meta == Access then return cg[use.mode](cg, value.buffer, edge_map or value.map) end

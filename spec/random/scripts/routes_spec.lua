@@ -1,0 +1,22 @@
+-- Random programs of routes and lists: a sample of what
+-- `celer run spec/random/scripts/routes.lua` does, in which each of them occurs.
+local celer = require("spec.support.celer")
+
+local features = { "Lua", "and", "appended", "bins", "dimensions 0", "dimensions 1",
+  "dimensions 2", "dimensions 3", "filled", "fitted", "kept", "max", "min", "moved", "or", "prod",
+  "skipped", "sum", "vectors" }
+
+describe("random programs of routes", function()
+  for _, shape in ipairs { { 1, 2 }, { 3, 1 } } do
+    it(("hold what tables hold on %d ranks with %d devices"):format(unpack(shape)), function()
+      local ranks, devices = unpack(shape)
+      local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
+        "spec/random/scripts/routes.lua", tostring(100 * ranks), "40" },
+        { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
+      assert.equal("", r.stderr)
+      assert.equal(0, r.status)
+      assert.matches("^40 programs of routes: ", r.stdout)
+      for _, name in ipairs(features) do assert.matches(name .. " [1-9]", r.stdout) end
+    end)
+  end
+end)

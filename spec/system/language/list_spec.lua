@@ -1,0 +1,155 @@
+-- celer.list: bins of which each has as many elements as a program puts there.
+local script = require("spec.support.script")
+
+local shapes = {
+  { name = "on one rank with two devices", devices = 2 },
+  { name = "on three ranks", devices = 1, ranks = 3 },
+}
+
+local function everywhere(name, text, check, options)
+  options = options or {}
+  options.shapes = options.shapes or shapes
+  script.everywhere(name, text, check, options)
+end
+
+local setup = [==[
+celer.struct("particle", "float x; int id;")
+local k = celer.kernel [=[
+  kernel void seed(item<1> it, route<particle> out, int bins) {
+    for (int r = 0; r < it[0] % 3; ++r) out.push(it[0] * 7 % bins, {float(r), int(it[0])});
+  }
+  kernel void move(item<1> it, in<particle, 1> p, in<int64_t, 0> count, route<particle> out,
+                   int bins) {
+    if (it[0] >= count()) return;
+    out.push((p(it[0]).id + int(p(it[0]).x)) % bins, {p(it[0]).x + 1, p(it[0]).id});
+  }
+  kernel void push_x(item<1> it, inout<particle, 1> p, in<int64_t, 0> count) {
+    if (it[0] < count()) p(it[0]).x += 0.5f;
+  }
+  kernel void sum(item<1> it, in<int64_t, 1> offsets, in<particle, 1> p, out<float, 1> s) {
+    float sum = 0;
+    for (long i = offsets(it[0]); i < offsets(it[0] + 1); ++i) sum += p(i).x;
+    s(it[0]) = sum;
+  }
+  kernel void pair(item<2> it, route<int, 2> out) { out.push(it[1], it[0], int(it.linear())); }
+]=]
+local bins = 5
+local function text(list)
+  local out = {}
+  for b, all in celer.sorted_pairs(list:get()) do
+    for i, p in ipairs(all) do all[i] = p.id .. "/" .. p.x end
+    out[#out + 1] = b .. ": " .. table.concat(all, " ")
+  end
+  return table.concat(out, "; ")
+end
+local function seed(list, n, options)
+  options = options or {}
+  options.most = 2
+  q:submit(function(cg) cg:parallel_for(n, k.seed, cg:route(list, "append", options), bins) end)
+end
+]==]
+
+describe("a list", function()
+  everywhere("is filled by routes, and is elements, bins and their number", setup .. [==[
+local list = celer.list("particle", { bins = bins, name = "p" })
+local sums = celer.buffer("float", { bins })
+same("at first", text(list), "0: ; 1: ; 2: ; 3: ; 4: ")
+seed(list, 9)
+same("room", list.capacity, 18)
+same("filled", text(list), "0: 5/0 5/1; 1: 8/0 8/1; 2: 1/0; 3: 4/0; 4: 2/0 2/1 7/0")
+same("count", tonumber(list.count()), 9)
+for step = 1, 2 do
+  q:submit(function(cg)
+    cg:parallel_for(list.capacity, k.move, cg:read(list.values), cg:read(list.count),
+      cg:route(list, "append"), bins)
+  end)
+  q:parallel_for(list.capacity, k.push_x, list.values, list.count)
+  q:submit(function(cg)
+    cg:parallel_for(bins, k.sum, cg:read(list.offsets, list.ends),
+      cg:read(list.values, list.ranges), cg:discard_write(sums))
+  end)
+end
+same("moved", text(list), "0: 8/4 4/3; 1: 5/3; 2: 5/4 1/3; 3: 2/3 7/3; 4: 8/3 2/4")
+local s = q:wait(sums)
+same("sum of bin 3", s(3), 6)
+same("room as before", list.capacity, 18)
+seed(list, 3, { include_current = true })
+same("behind what was there", text(list),
+  "0: 8/4 4/3; 1: 5/3; 2: 5/4 1/3 1/0; 3: 2/3 7/3; 4: 8/3 2/4 2/0 2/1")
+same("more room", list.capacity, 27)
+list:fit(1)
+same("as much as it needs", list.capacity, 13)
+same("still", tonumber(list.count()), 12)
+same("the last one", text(list):match "[^ ]*$", "2/1")
+same("as text", tostring(list), "list p: particle in [5] bins, room for 13")
+]==])
+
+  everywhere("has bins of several dimensions, and may be kept", setup .. [==[
+local list = celer.list("int", { bins = { 3, 2 }, capacity = 6, name = "grid" })
+q:submit(function(cg) cg:parallel_for({ 2, 3 }, k.pair, cg:route(list, "append")) end)
+local bins_of = list:get()
+for b = 0, 5 do same("bin " .. b, bins_of[b][1], b % 2 * 3 + math.floor(b / 2)) end
+local folder = os.tmpname() .. ".kept"
+celer.checkpoint(folder, { values = list.values, offsets = list.offsets })
+list:free()
+local kept = celer.restore(folder)
+local again = celer.list("int", { bins = { 3, 2 }, values = kept.values, offsets = kept.offsets })
+same("restored", again:get()[3][1], 4)
+same("its count", tonumber(again.count()), 6)
+q:submit(function(cg)
+  cg:parallel_for({ 1, 1 }, k.pair, cg:route(again, "append", { include_current = true }))
+end)
+same("appended", #again:get()[0], 2)
+if celer.ranks() == 1 then os.execute("rm -r '" .. folder .. "'") end
+]==], nil, { shapes = { { name = "on one rank", devices = 1 } } })
+
+  it("has no more elements than there is room for", function()
+    local r = script.run(setup .. [==[
+local list = celer.list("particle", { bins = bins, capacity = 8, name = "p" })
+seed(list, 9)
+q:wait()]==], shapes[2])
+    assert.not_equal(0, r.status)
+    assert.matches("/case%.lua:34: cg:route: the bins of p come to 9 values, and it has room for 8",
+      r.stderr)
+  end)
+
+  everywhere("is refused at the user's line", setup .. [==[
+refused("{ bins = n } says how many bins there are", function() celer.list("int") end)
+refused("there is at least one bin", function() celer.list("int", { bins = 0 }) end)
+refused("the capacity is how many elements", function()
+  celer.list("int", { bins = 3, capacity = 0.5 }) end)
+refused("did you mean capacity?", function() celer.list("int", { bins = 3, capacty = 5 }) end)
+refused("unknown element type", function() celer.list("itn", { bins = 3 }) end)
+refused("values and offsets are two buffers", function()
+  celer.list("int", { bins = 3, values = celer.buffer("int", { 4 }) }) end)
+refused("with 4 elements for 3 bins", function()
+  celer.list("int", { bins = 3, values = celer.buffer("int", { 4 }),
+    offsets = celer.buffer("int64_t", { 3 }, { init = 0 }) }) end)
+local list = celer.list("particle", { bins = bins, name = "p" })
+refused('p is a list, to whose bins is appended: write "append"', function()
+  celer.route(list, "sum") end)
+refused("p has offsets of its own", function()
+  celer.route(list, "append", { offsets = list.offsets }) end)
+refused("argument 1 of kernel pair: the kernel declares route<int, 2>, but p has 1 dimension",
+  function() q:parallel_for({ 2, 3 }, k.pair, celer.route(list, "append")) end)
+refused("cannot have the list p grow, which has room for 1 and may come to 6", function()
+  q:submit(function(cg)
+    cg:when(celer.scalar("int", 0))
+    cg:parallel_for(3, k.seed, cg:route(list, "append", { most = 2 }), bins)
+  end) end)
+list:fit(20)
+q:submit(function(cg)
+  cg:when(celer.scalar("int", 0))
+  cg:parallel_for(3, k.seed, cg:route(list, "append", { most = 2 }), bins)
+end)
+same("skipped", tonumber(list.count()), 0)
+refused("how many more elements", function() list:fit(-1) end)
+refused("not a list", function() q:submit(function(cg) cg:read(list) end) end)
+refused("list.values and list.offsets, and pass them", function()
+  q:submit(function(cg) cg:host_task(celer.once, function(_, l) return l end, list) end) end)
+list:free()
+refused("what p is routed to was freed", function()
+  q:submit(function(cg) cg:parallel_for(3, k.seed, cg:route(list, "append", { most = 2 }), 1) end)
+end)
+]==], nil, { shapes = { { name = "on one rank", devices = 1 } } })
+end)
