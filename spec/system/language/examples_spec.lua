@@ -166,6 +166,20 @@ describe("examples", function()
     assert.matches("^9 rows, 25 entries: %d steps, .* true\n$", run("sparse", { path }, shapes[4]))
   end)
 
+  local bits
+  everywhere("plasma", { "24", "20" }, function(out)
+    local energies = {}
+    for quarter, energy in out:gmatch("after (%d)/4 of an oscillation: (%S+) of") do
+      energies[tonumber(quarter)] = tonumber(energy)
+    end
+    for quarter = 0, 4 do
+      assert.is_true(math.abs(energies[quarter] - (quarter + 1) % 2) < 0.01)
+    end
+    local now = out:match("\n480 electrons, |E|^2 = (%S+)\n$")
+    bits = bits or now
+    assert.equal(bits, now)
+  end)
+
   everywhere("histogram", { "50000", "13" }, function(out)
     local all, middle, lines = 0, 0, 0
     for n in out:gmatch("%f[%S](%d+) #*\n") do
