@@ -39,6 +39,13 @@ function List.__capture(self, refuse)
     "; declare accesses to its buffers, list.values and list.offsets, and pass them")
 end
 
+---@class celer.list_options
+---@field bins integer|integer[]  how many, or their extents
+---@field capacity? integer  elements that there is room for; without it the list grows
+---@field name? string
+---@field values? celer.buffer  and offsets: of a list that was kept
+---@field offsets? celer.buffer
+
 local known_options = { bins = true, capacity = true, name = true, values = true, offsets = true }
 
 -- The extents of bins, and how many they are.
@@ -86,8 +93,7 @@ end
 --- has room for so many elements; without one for all that its tasks may push, and grows for
 --- that. `values` and `offsets` are those of a list that was kept, as in a checkpoint.
 ---@param element string|celer.type  element type
----@param options {bins: integer|integer[], capacity: integer?, name: string?,
----  values: celer.buffer?, offsets: celer.buffer?}
+---@param options celer.list_options
 ---@return celer.list
 function M.new(element, options)
   local type_ = types.find(element, "celer.list")
