@@ -557,11 +557,11 @@ end
 ---@param ... any  accesses and values, as the kernel's parameters want them, or buffers in the
 --- place of accesses: in C++ the parameters say the mode, and in Lua celer derives the access
 function Group:parallel_for(range, kernel, ...)
-  local deliver = getmetatable(self) == Group and self.routes and not self.done
-    and routes.resolve(self, "cg:parallel_for", kernel, range)
-  if getmetatable(self) == Group and self.images and not self.done
+  local deliver = false
+  if getmetatable(self) == Group and (self.routes or self.images) and not self.done
     and kernels.is_kernel(kernel) then
-    resolve_images(self, "cg:parallel_for", range_for(kernel, range))
+    deliver = self.routes and routes.resolve(self, "cg:parallel_for", kernel, range)
+    if self.images then resolve_images(self, "cg:parallel_for", range_for(kernel, range)) end
   end
   if not submit_again(self, range, kernel, ...) then submit_first(self, range, kernel, ...) end
   if deliver then deliver() end

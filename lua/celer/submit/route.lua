@@ -17,6 +17,7 @@ local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
 local placement = require "celer.submit.placement"
 local reduce = require "celer.kernel.reduce"
+local settings = require "celer.settings"
 local spaces = require "celer.space"
 local words = require "celer.words"
 
@@ -41,7 +42,8 @@ struct celer_routing {
 -- ---- what is declared ---------------------------------------------------------
 
 ---@class celer.route_options
----@field most? integer  values that an item may push, 1
+---@field most? integer  values that an item may push: 1, or of a kernel in Lua without loops as
+---  many as it has
 ---@field include_current? boolean  begin with what the buffer, or the bins, hold
 ---@field offsets? celer.buffer  of "append": where each bin begins, and the end of all
 
@@ -53,6 +55,7 @@ struct celer_routing {
 ---@field extents integer[]  of what keys lead to
 ---@field how string
 ---@field most integer
+---@field stated boolean  that was said
 ---@field keep boolean
 ---@field offsets? celer.buffer
 ---@field list? celer.list
@@ -164,6 +167,7 @@ function M.declare(call, to, how, options)
   local routed = (is_list and to_list or to_buffer)(call, to, how, options)
   routed.name, routed.type, routed.how = to.name, routed.buffer.type, how
   routed.most, routed.keep = most_of(call, options.most), options.include_current or false
+  routed.stated = options.most ~= nil
   return routed
 end
 
@@ -307,6 +311,7 @@ end
 local function submit(flag, work)
   local groups = require "celer.submit.group"
   local group = groups.new()
+  if settings.check_nan then group.watched = true end
   group:name(NAME)
   if flag then group:when(flag) end
   work(group)
@@ -380,6 +385,14 @@ local function check(group, call, kernel, range)
       fail("%s: what %s is routed to was freed", call, one.name)
     end
   end
+end
+
+--- Notes how many values an item pushes at most, where nobody has said it.
+---@param access celer.access
+---@param most? integer
+function M.suppose(access, most)
+  local routed = rawget(access, "route")
+  if most and not routed.stated then routed.most = most end
 end
 
 --- Refuses what is no kernel.

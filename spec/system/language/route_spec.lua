@@ -182,7 +182,7 @@ local push = celer.kernel(function(i, j, u, to)
 end)
 local u = celer.buffer("double", { 20 }, { init = function(i) return i - 4 end })
 for step = 1, 4 do
-  q:parallel_for({ 20, 3 }, push, u, celer.route(out, "sum", { most = 2, include_current = true }))
+  q:parallel_for({ 20, 3 }, push, u, celer.route(out, "sum", { include_current = true }))
 end
 local s = q:wait(out)
 same("one", s(2, 2), 4 * 2 * (3 + 8 + 13))
@@ -204,6 +204,16 @@ for step = 1, 2 do
   q:wait(plane, space)
 end
 ]==], nil, { shapes = two, before = { "--check-bounds" } })
+
+  it("is looked into by --check-nan, in what comes of it", function()
+    local r = script.run([[
+local k = celer.kernel "kernel void f(item<1> it, route<float> o) { o.push(it[0] % 3, NAN); }"
+local out = celer.buffer("float", { 3 }, { name = "out" })
+q:parallel_for({ 3 }, k, celer.route(out, "sum"))
+q:wait()]], two[2], { before = { "--check-nan" } })
+    assert.matches("/case%.lua:4: task 'celer.route': it has written nan to element %(0%) of "
+      .. "buffer 'out'", r.stderr)
+  end)
 
   -- What a run ends with, on one rank and on several.
   local mistakes = {

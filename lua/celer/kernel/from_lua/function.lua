@@ -228,7 +228,11 @@ local function access_for(cg, call, variant, parameter, value, space)
   local meta = getmetatable(value)
   local edge_map = argument.edge and edges.mapper(use, argument)
   if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
-  if meta == routes.Route then return cg:route(value.to, value.how, value.options) end
+  if meta == routes.Route then value = cg:route(value.to, value.how, value.options) end
+  if argument.what == "route" then
+    routes.suppose(value, variant.pushes[given.number])
+    return value
+  end
   -- An access of the group's own.
   if argument.mode or argument.what ~= "array" then return value end
   if meta == Access then return cg[use.mode](cg, value.buffer, edge_map or value.map) end

@@ -14,6 +14,7 @@ local local_arrays = require "celer.kernel.from_lua.local_arrays"
 local ranges = require "celer.kernel.from_lua.ranges"
 local source = require "celer.kernel.from_lua.source"
 local whole = require "celer.kernel.from_lua.whole"
+local each = require("celer.tables").each
 
 local M = {}
 
@@ -48,6 +49,7 @@ local M = {}
 --- an index, or {uniform = node}: as the kernel takes them
 ---@field names table<celer.node, string>  of captured whole numbers, in mappers
 ---@field text string  C++
+---@field pushes table<integer, integer>  by routes: values of an item at most, where that is known
 ---@field kernel? celer.kernel
 
 --- The value of a captured number or boolean at a call.
@@ -174,6 +176,29 @@ local function has(graph, op, number)
   return found
 end
 
+-- How often an item pushes at most, by the number of the route: nothing is known beside loops.
+local function count_pushes(graph)
+  local most, until_end = {}, {}
+  for _, block in ipairs(graph.blocks) do
+    if block.header then return {} end
+    local counts = {}
+    for _, pred in ipairs(block.preds) do
+      for number, n in each(until_end[pred]) do
+        counts[number] = math.max(counts[number] or 0, n)
+      end
+    end
+    for _, node in ipairs(block.nodes) do
+      local number = node.op == "push" and node.array.number
+      if number then
+        counts[number] = (counts[number] or 0) + 1
+        most[number] = math.max(most[number] or 0, counts[number])
+      end
+    end
+    until_end[block] = counts
+  end
+  return most
+end
+
 local ops = { reduction = "reduce", route = "push" }
 
 -- The parameter of what is reduced into or pushed to; raises where the kernel does not.
@@ -242,6 +267,7 @@ end
 function M.translate(f, call, name, keep_reads)
   local self = { items = call.items }
   self.graph, self.captured = lift.lift(f, call.items, call.arguments, keep_reads)
+  self.pushes = count_pushes(self.graph)
   whole.mark(self.graph)
   classify(self, call)
   kinds.find(self.graph, call.wide, fail)
