@@ -340,6 +340,11 @@ enum {
   CEL_TUNE_FOLD_BYTES = 8 << 20,
   CEL_TUNE_FOLD_ITEM_PS = 16000,
   CEL_TUNE_FOLD_CALLS = 16,
+  /* What ranks compute twice for a fold (fold/depth.h): so many items at most
+   * for each message that it spares, as an item takes about a ns; or of those
+   * of a chunk that is more than caches hold one part in so many. */
+  CEL_TUNE_FOLD_MESSAGE_ITEMS = 10000,
+  CEL_TUNE_FOLD_TWICE = 16,
   CEL_TUNE_BAND_SEAMS = 8,
   /* Runs of a kernel after which its estimate only shrinks by one part in so
    * many of what it is too long. */

@@ -527,6 +527,7 @@ cel_status cel_session_start(cel_session *s) {
       .messages_else = s->direct,
       .reducing = s->reducing,
       .alike = s->alike,
+      .gpus = s->choice.cuda,
       .warn = warn,
       .warn_context = s,
       .advise = s->options.advice && !s->options.dry,

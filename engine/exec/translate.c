@@ -87,7 +87,7 @@ static bool use_of(const cel_access *access, cel_fold_view *out) {
  * with others that wait in its lane. */
 static void translate_uses(cel_record *record, const cel_task *task) {
   record->job.use = NULL;
-  if (task->fold <= 1 || !task->work->alike || task->effects > 0) return;
+  if (task->fold == 1 || !task->work->alike || task->effects > 0) return;
   cel_vec_clear(&record->uses);
   for (uint32_t i = 0; i < task->accesses; ++i) {
     cel_fold_view use;

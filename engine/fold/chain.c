@@ -27,7 +27,7 @@ static bool has_steps_range(const cel_task *task) {
 }
 
 bool cel__fold_may_be_step(const cel_task *task) {
-  return task->fold > 1 && has_steps_range(task) && is_itemwise(task->work) &&
+  return task->fold != 1 && has_steps_range(task) && is_itemwise(task->work) &&
          task->reduces == 0;
 }
 

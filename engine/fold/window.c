@@ -6,6 +6,7 @@
 struct cel_fold_window {
   cel_fold_config config;
   cel__fold_chain chain;
+  cel__fold_depths depths;
   int32_t most;                     /* steps, as those in the chain say */
   CEL_VEC(const cel_task *) behind; /* horizons and frees */
   cel__fold_rules rules;
@@ -17,6 +18,8 @@ cel_fold_window *cel_fold_window_create(const cel_fold_config *config) {
   cel_fold_window *window = cel_alloc_zero(sizeof *window);
   window->config = *config;
   window->rules.store = config->rules;
+  window->depths.machine = config->machine;
+  window->depths.ranks = config->ranks;
   cel_eras_init(&window->eras, NULL);
   return window;
 }
@@ -72,18 +75,26 @@ static bool is_far(const cel_fold_window *window, const cel_task *task) {
              (uint64_t)window->config.laps;
 }
 
-/* As a step: of those that are held, or the first one. */
-static bool hold(cel_fold_window *window, const cel_task *task) {
+/* As a step of those that are held, or as the first one. */
+static bool add(cel_fold_window *window, const cel_task *task) {
   cel__fold_chain *chain = &window->chain;
-  bool alike = window->config.alike;
-  if (is_far(window, task) || !cel__fold_chain_add(chain, task, alike)) {
-    cel_fold_window_flush(window);
-    if (!cel__fold_chain_add(chain, task, alike)) return false;
-  }
-  if (chain->tasks.n == 1 || task->fold < window->most)
-    window->most = task->fold;
+  bool alike = window->config.machine != CEL_FOLD_MIXED;
+  bool first = chain->tasks.n == 0;
+  int32_t steps = cel__fold_depth(&window->depths, task, first);
+  if (steps <= 1 || chain->tasks.n >= (uint32_t)steps || is_far(window, task) ||
+      !cel__fold_chain_add(chain, task, alike))
+    return false;
+  if (first || steps < window->most) window->most = steps;
   if (chain->tasks.n >= (uint32_t)window->most) cel_fold_window_flush(window);
   return true;
+}
+
+static bool hold(cel_fold_window *window, const cel_task *task) {
+  if (window->chain.tasks.n > 0) {
+    if (add(window, task)) return true;
+    cel_fold_window_flush(window);
+  }
+  return add(window, task);
 }
 
 void cel_fold_window_add(cel_fold_window *window, const cel_task *task) {

@@ -19,6 +19,7 @@
 #ifndef CEL_FOLD_WINDOW_H
 #define CEL_FOLD_WINDOW_H
 
+#include "fold/depth.h"
 #include "task/task.h"
 
 typedef struct cel_fold_window cel_fold_window;
@@ -26,8 +27,9 @@ typedef struct cel_fold_window cel_fold_window;
 typedef struct cel_fold_config {
   cel_rules *rules; /* borrowed */
   bool off;         /* every task passes by itself */
-  bool alike;       /* devices of all ranks give the same bits */
-  int32_t laps;     /* held at most */
+  cel_fold_machine machine;
+  int64_t ranks;
+  int32_t laps; /* held at most */
   /* Takes tasks and folds, in the order of ids. */
   void (*pass)(void *context, const cel_task *task);
   void *context;

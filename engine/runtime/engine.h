@@ -58,6 +58,7 @@ typedef struct cel_engine_config {
   int64_t count_most, tree_least; /* see command.h */
   bool alike; /* devices of all ranks are of one kind and compute the same bits;
                  the same on all ranks */
+  bool gpus;  /* and that is a GPU */
   int64_t reducing; /* devices of a rank that take part in a reduction; the same
                        on all ranks; default: the backend's */
   /* Thread: any of the engine's. */

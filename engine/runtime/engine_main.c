@@ -392,7 +392,10 @@ static void make_graph(cel_engine *e) {
   const cel_engine_config *c = &e->config;
   cel_fold_config folds = {.rules = e->rules,
                            .off = c->audit != NULL,
-                           .alike = c->alike,
+                           .machine = !c->alike ? CEL_FOLD_MIXED
+                                      : c->gpus ? CEL_FOLD_GPU
+                                                : CEL_FOLD_PROCESSOR,
+                           .ranks = c->transport->ranks,
                            .laps = c->laps_ahead > 1 ? c->laps_ahead / 2 : 1,
                            .pass = pass_task,
                            .context = e};

@@ -154,8 +154,8 @@ typedef struct cel_group {
    * into so many runs at most, so that what one needs or leaves may travel
    * while another computes; 0 and 1: not. A task with effects is not. */
   int32_t oversubscribe;
-  int32_t fold; /* as a member of a fold (fold/fold.h), of so many steps at
-                   most; 0 and 1: of none */
+  int32_t fold; /* as a step of a fold (fold/fold.h), of so many steps at most;
+                   1: of none; 0: as many as are worth it (fold/depth.h) */
   const cel_weights *weights; /* null: all alike */
   const cel_home *home;       /* of ONCE; null: rank 0 */
   uint32_t accesses;

@@ -47,7 +47,7 @@ M.list = {
     number = { 1, 1000 } },
   { name = "fold", alike = true, unchecked = true, value = "N",
     text = ("take up to N tasks that follow each other, such as time steps, together, 1 to %d; "
-      .. "by default 1: none"):format(limits.fold),
+      .. "1: none; by default as many as pay, see the guide"):format(limits.fold),
     number = { 1, limits.fold } },
   { name = "check-bounds", alike = true, unchecked = true, flag = true,
     text = "find kernels that touch what their mappers do not promise; slow" },
@@ -100,8 +100,9 @@ M.watchdog = 60
 --- than the watchdog, which has said a word by then.
 M.lost = 120
 
---- How many tasks are taken together at most that no hint speaks of.
-M.fold = 1
+--- How many tasks are taken together at most that no hint speaks of; 0: as many as
+--- engine/fold/depth.c says.
+M.fold = 0
 
 --- Whether kernels are compiled with checks.
 M.check_bounds = false

@@ -40,7 +40,8 @@ describe("the window of folds", function()
     config = config or {}
     passed = {}
     local settings = ffi.new("cel_fold_config")
-    settings.alike, settings.laps, settings.pass = config.alike ~= false, config.laps or 99, pass
+    settings.machine = "CEL_FOLD_" .. (config.machine or "PROCESSOR")
+    settings.ranks, settings.laps, settings.pass = config.ranks or 1, config.laps or 99, pass
     settings.off = config.off or false
     p = program.new({ step = config.step or 1000, breadth = 1000 })
     settings.rules = p.rules
@@ -79,10 +80,40 @@ describe("the window of folds", function()
     assert.equal(ids[7], left()[3])
   end)
 
-  it("passes on at once what says nothing of folds", function()
-    local a = step(u, v, { fold = 0 })
-    local b = step(v, u, { fold = 1 })
+  it("passes on at once what is not to be folded", function()
+    local a = step(u, v, { fold = 1 })
+    local b = step(v, u, { fold = 0 }) -- on one rank
     assert.same({ a, b }, left())
+  end)
+
+  it("takes as many as the table says together where nobody asks", function()
+    close()
+    open({ ranks = 8 }) -- 4 items each
+    local ids = {}
+    for i = 1, 6 do ids[i] = step(i % 2 == 1 and u or v, i % 2 == 1 and v or u, { fold = 0 }) end
+    assert.same({ { ids[1], ids[2], ids[3], ids[4] } }, left())
+    step(u, v, { fold = 0, radius = 4 }) -- none of which may follow
+    assert.same({ ids[5], ids[6] }, left()[2])
+  end)
+
+  it("begins with what exchanges halos, and takes others behind it", function()
+    close()
+    open({ ranks = 8 })
+    local a = step(u, v, { fold = 0, radius = 0 })
+    assert.same({ a }, left())
+    local b = step(u, v, { fold = 0 })
+    local d = step(v, u, { fold = 0, radius = 0 })
+    local e = step(u, v, { fold = 0 })
+    c.cel_fold_window_flush(window)
+    assert.same({ a, { b, d, e } }, left())
+  end)
+
+  it("is full where the one that comes is to be among fewer", function()
+    local ids = {}
+    for i = 1, 3 do ids[i] = step(i % 2 == 1 and u or v, i % 2 == 1 and v or u) end
+    local last = step(v, u, { fold = 3 })
+    c.cel_fold_window_flush(window)
+    assert.same({ { ids[1], ids[2], ids[3] }, last }, left())
   end)
 
   it("passes everything on where it is off", function()
@@ -159,7 +190,7 @@ describe("the window of folds", function()
 
   it("computes nothing twice where devices differ", function()
     close()
-    open({ alike = false })
+    open({ machine = "MIXED" })
     local a, b = step(u, v), step(v, u)
     local d = step(u, v, { radius = 0 })
     local e = step(v, u, { radius = 0 })

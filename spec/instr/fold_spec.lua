@@ -15,8 +15,8 @@ describe("the steps of a fold", function()
   local function open(config)
     m:open(config)
     pass = ffi.cast("void (*)(void *, const cel_task *)", function(_, task) m:take(task) end)
-    local settings = ffi.new("cel_fold_config", { alike = true, laps = 99, pass = pass,
-      rules = m.program.rules })
+    local settings = ffi.new("cel_fold_config", { machine = "CEL_FOLD_PROCESSOR", ranks = 1,
+      laps = 99, pass = pass, rules = m.program.rules })
     window = c.cel_fold_window_create(settings)
     m.program.on_task = function(task) c.cel_fold_window_add(window, task) end
     work = ffi.new("cel_work")

@@ -470,7 +470,7 @@ static void generate_steps(program *p) {
 /* How many steps of a chain are taken together, and of how many bytes they go
  * in sweeps. */
 static void generate_folds(program *p) {
-  static const uint64_t most[] = {0, 0, 2, 3, 4, 8, 16, 64};
+  static const uint64_t most[] = {0, 0, 0, 1, 2, 3, 8, 64};
   cel_random r = {p->seed ^ 0x666f6c64};
   p->fold = (int)pick_of(&r, most, 8);
   if (cel_random_chance(&r, 50)) p->sweep_bytes = 1 << pick(&r, 5, 12);

@@ -230,7 +230,7 @@ static void find_home(const program *p, step *s, memory *m) {
   holding h = {.m = m, .p = p, .buffer = at->buffer};
   each_point(&at->box, 1, count, &h);
   /* What is folded is read by more ranks, some of which nobody else lacks. */
-  bool folds = p->fold > 1 && at->buffer >= p->buffers - p->fields;
+  bool folds = p->fold != 1 && at->buffer >= p->buffers - p->fields;
   at->unclear =
       h.unclear || folds || m->reduced[at->buffer] || m->freed[at->buffer];
   at->rank = 0;

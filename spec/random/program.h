@@ -223,7 +223,8 @@ typedef struct program {
                          process */
   bool exchanges;     /* what all exchange goes by collectives */
   bool alike;         /* devices of all ranks are of one kind */
-  int fold;           /* steps of a chain that may be one; 0: none */
+  int fold;           /* steps of a chain that may be one; 0: as many as
+                         fold/depth.h says */
   bool by_messages;   /* or is one step, but of messages */
   int64_t count_most; /* of which wider ones are carried out otherwise; or 0 */
   int64_t tree_least; /* see command.h; or 0 */

@@ -273,7 +273,7 @@ static cel_status submit_group(rank *r, const step *s) {
                      .range = s->range,
                      .permitted = s->permitted,
                      .oversubscribe = s->oversubscribe,
-                     .fold = s->chain > 0 ? p->fold : 0,
+                     .fold = s->chain > 0 ? p->fold : 1,
                      .weights =
                          s->rank_weights || s->device_weights ? &weights : NULL,
                      .location = place_of(s),

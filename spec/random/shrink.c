@@ -33,7 +33,7 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->chains, false);
   TRY(p, run, p->exchanges, false);
   TRY(p, run, p->by_messages, false);
-  for (int n = 0; n < p->fold; ++n) TRY(p, run, p->fold, n);
+  for (int n = 1; n <= 1 || n < p->fold; ++n) TRY(p, run, p->fold, n);
   TRY(p, run, p->alike, false);
   TRY(p, run, p->count_most, 0);
   TRY(p, run, p->tree_least, 0);

@@ -23,7 +23,7 @@ local placement_of = core.facts.placement
 ---@class celer.hints
 ---@field split? "1d"|"2d"|"3d"  how many dimensions are cut, from the first on
 ---@field oversubscribe? integer  runs that each device's chunk is cut into
----@field fold? integer  tasks that may be carried out as one at most; 1: none
+---@field fold? integer  tasks that may be carried out as one at most, else as many as pay
 ---@field granularity? integer|integer[]  cuts lie at multiples of it
 ---@field weights? celer.weights|table|function|"equal"  of ranks and devices
 ---@field place? celer.placement  the one rank that has all of it

@@ -81,17 +81,19 @@ describe("a dry run", function()
   end)
 
   it("sends on all ranks what others receive", function()
-    local sent, received, messages = 0, 0, 0
-    for rank = 0, 4 do
-      local m = report(PROGRAM, 5, rank).messages
-      sent, received = sent + m.bytes_sent, received + m.bytes_received
-      messages = messages + m.sent - m.received
-      assert.is_true(m.peers >= 1 and m.peers <= 4)
-      assert.is_true(m.collectives > 0 and m.bytes_shared > 0)
+    for _, fold in ipairs { 1, 3 } do
+      local sent, received, messages = 0, 0, 0
+      for rank = 0, 4 do
+        local m = report(PROGRAM, 5, rank, { "--fold", fold }).messages
+        sent, received = sent + m.bytes_sent, received + m.bytes_received
+        messages = messages + m.sent - m.received
+        assert.is_true(m.peers >= 1 and m.peers <= 4)
+        assert.is_true(m.collectives > 0 and m.bytes_shared > 0)
+      end
+      assert.is_true(sent > 0)
+      assert.equal(sent, received)
+      assert.equal(0, messages)
     end
-    assert.is_true(sent > 0)
-    assert.equal(sent, received)
-    assert.equal(0, messages)
   end)
 
   it("says what it scheduled, as which rank", function()
@@ -125,7 +127,7 @@ end
 
   it("schedules for GPUs that are not here", function()
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
-    local plain = report(PROGRAM, 4, 1)
+    local plain = report(PROGRAM, 4, 1, { "--fold", 1 }) -- as on GPUs by itself
     local out = report(PROGRAM, 4, 1, { "--devices", 2 }, "cuda")
     assert.equal(2, out.devices)
     assert.equal(3, #out.memory)

@@ -166,7 +166,7 @@ end]==])
   end)
 
   it("draws the commands of a rank of many, with messages", function()
-    local r = graph("--ranks", "6", "--rank", "1", "--graph", "command")
+    local r = graph("--ranks", "6", "--rank", "1", "--graph", "command", "--fold", "1")
     local nodes, edges, boxes = parse(r.stdout)
     assert.same({ 'T2 smooth "it", ' .. script .. ":13", 'T3 smooth "it", ' .. script .. ":13",
       "T4 look, " .. script .. ":19" }, { (boxes[1]:gsub("\\", "")), (boxes[2]:gsub("\\", "")),

@@ -206,7 +206,8 @@ last()
 
   for _, ranks in ipairs { 2, 3, 4 } do
     it(("is one file of %d ranks, with an arrow for each message"):format(ranks), function()
-      local r, events = trace(PROGRAM, { devices = 1, ranks = ranks })
+      local r, events = trace(PROGRAM, { devices = 1, ranks = ranks },
+        { before = { "--backend", "cpu", "--fold", "1" } })
       assert.same({ 0, "" }, { r.status, r.stderr })
       local tracks, names, arrows, kinds = sort_out(events)
       check_tracks(tracks, names)

@@ -1,0 +1,133 @@
+#include "fold/depth.h"
+
+#include "fold/fold.h"
+#include "fold/shape.h"
+#include "task/assignment.h"
+#include "tuning.h"
+
+/* `around`: of how many steps that read one item around theirs, by dimensions;
+ * who reads further takes so many times fewer. `silent`: also where that spares
+ * no messages. The processor needs no fold for that: it carries out in one pass
+ * what waits in a lane (device/cpu/folded.h), and nothing is held back. */
+static const struct {
+  bool silent;
+  int32_t around[CEL_DIMS + 1];
+} most[CEL_FOLD_MACHINES] = {
+    [CEL_FOLD_MIXED] = {false, {1, 1, 1, 1}},
+    [CEL_FOLD_PROCESSOR] = {false, {1, 16, 16, 4}},
+    [CEL_FOLD_GPU] = {false, {1, 1, 1, 1}},
+};
+
+/* ---- chunks -------------------------------------------------------------- */
+
+/* Of the pieces that are not empty. */
+static int64_t least_of(const cel_cut *cut) {
+  int64_t least = cut->N;
+  if (cut->sums == NULL) { /* the last one may be cut short */
+    int64_t last = cut->lo + cut->N - cel_cut_at(cut, cut->P - 1);
+    return cut->P > 1 && cut->A < last ? cut->A : last;
+  }
+  for (int64_t i = 0; i < cut->P; ++i) {
+    int64_t size = cel_cut_at(cut, i + 1) - cel_cut_at(cut, i);
+    if (size > 0 && size < least) least = size;
+  }
+  return least;
+}
+
+static bool knows(const cel__fold_depths *depths, const cel_task *task) {
+  if (!depths->known || depths->weights != task->weights ||
+      !cel_box_equal(&depths->range, &task->range))
+    return false;
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (depths->permitted.cut[d] != task->permitted.cut[d] ||
+        depths->permitted.granularity[d] != task->permitted.granularity[d])
+      return false;
+  return true;
+}
+
+static void learn(cel__fold_depths *depths, const cel_task *task) {
+  if (knows(depths, task)) return;
+  cel_split split = cel_task_split(task, depths->ranks);
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    depths->least[d] = least_of(&split.cut[d]);
+    depths->cut[d] = depths->least[d] < split.cut[d].N;
+  }
+  depths->range = task->range;
+  depths->permitted = task->permitted;
+  depths->weights = task->weights;
+  depths->known = true;
+}
+
+/* ---- a task -------------------------------------------------------------- */
+
+/* Reading around items, and what messages that takes. */
+typedef struct stencil {
+  int64_t reach[CEL_DIMS];
+  int64_t furthest;
+  int64_t alone, folded; /* buffers that ranks send each other of */
+  int64_t item_bytes;
+} stencil;
+
+static stencil stencil_of(const cel_task *task) {
+  stencil s = {.furthest = 0};
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    cel_reach reach = {0};
+    cel_fold_role role = cel_fold_role_of(access, &reach);
+    int64_t own = 0;
+    for (int d = 0; d < CEL_DIMS; ++d) {
+      int64_t far =
+          reach.below[d] > reach.above[d] ? reach.below[d] : reach.above[d];
+      if (far > s.reach[d]) s.reach[d] = far;
+      if (far > own) own = far;
+    }
+    if (own > s.furthest) s.furthest = own;
+    s.alone += own > 0;
+    s.folded += role != CEL_FOLD_TABLE && cel_mode_consumes(access->mode);
+    if (role != CEL_FOLD_TABLE) s.item_bytes += access->buffer->element_size;
+  }
+  return s;
+}
+
+/* Whether so many steps, on the smallest chunk, do not compute more twice than
+ * they save. */
+static bool is_worth(const cel__fold_depths *depths, const stencil *s,
+                     int32_t steps) {
+  double items = 1, twice = 0, messages = 0;
+  for (int d = 0; d < CEL_DIMS; ++d) items *= (double)depths->least[d];
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    if (!depths->cut[d] || s->reach[d] == 0) continue;
+    /* Halos come of neighbours alone. */
+    if (s->reach[d] * steps > depths->least[d]) return false;
+    double layer = items / (double)depths->least[d];
+    twice += layer * (double)s->reach[d] * steps * (steps - 1);
+    messages += 2.0 * (double)(s->alone * steps - s->folded);
+  }
+  double spare = messages * CEL_TUNE_FOLD_MESSAGE_ITEMS;
+  if (items * (double)s->item_bytes > CEL_TUNE_FOLD_BYTES)
+    spare += items * steps / CEL_TUNE_FOLD_TWICE;
+  return twice <= spare;
+}
+
+/* Whether ranks send each other anything before the task. */
+static bool sends(const cel__fold_depths *depths, const stencil *s) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (depths->cut[d] && s->reach[d] > 0) return true;
+  return false;
+}
+
+int32_t cel__fold_depth(cel__fold_depths *depths, const cel_task *task,
+                        bool first) {
+  if (task->fold != 0) return task->fold;
+  bool silent = most[depths->machine].silent;
+  if (first && !silent && depths->ranks == 1) return 1;
+  stencil s = stencil_of(task);
+  int64_t steps = CEL_FOLD_STEPS;
+  if (s.furthest > 0)
+    steps = most[depths->machine].around[task->dims] / s.furthest;
+  if (steps <= 1) return 1;
+  learn(depths, task);
+  if (first && !silent && !sends(depths, &s)) return 1;
+  while (steps > 1 && !is_worth(depths, &s, (int32_t)steps)) --steps;
+  return (int32_t)steps;
+}

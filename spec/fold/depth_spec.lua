@@ -1,0 +1,97 @@
+-- How many tasks are taken together that nobody has asked for.
+local ffi = require("ffi")
+local program = require("spec.task.program")
+local c = require("spec.support.cdef")("fold/depth.h")
+jit.off(true, true)
+
+local same, grown = program.same, program.grown
+local clamped = { clamp = true }
+
+describe("the depth of folds", function()
+  -- Of a step that reads `reach` around in each dimension, behind others and
+  -- as the first one.
+  local function depth(range, reach, options)
+    options = options or {}
+    local ranks = options.ranks or 4
+    local p = program.new({ ranks = ranks, step = 1000 })
+    local depths = ffi.new("cel__fold_depths")
+    depths.machine, depths.ranks = "CEL_FOLD_" .. (options.machine or "PROCESSOR"), ranks
+    local size = {}
+    for d = 1, #range do size[d] = range[d] end
+    local u, v = p:buffer(size, { init = true, size = 4 }), p:buffer(size, { size = 4 })
+    local behind, first
+    function p.on_task(task)
+      if task.kind ~= ffi.cast("cel_task_kind", "CEL_TASK_KERNEL") then return end
+      behind = c.cel__fold_depth(depths, task, false)
+      first = c.cel__fold_depth(depths, task, true)
+    end
+    for _ = 1, 2 do -- the second time it knows the smallest chunk
+      assert(p:submit { range = range, fold = options.fold or 0, cut = options.cut,
+        granularity = options.granularity, weights = options.weights,
+        { u, "read", grown(unpack(reach)), clamped },
+        { v, options.mode or "discard_write", same(#range) } })
+    end
+    p:close()
+    return behind, first
+  end
+
+  it("is the table's by dimensions, and less for who reads further", function()
+    assert.equal(16, (depth({ 4096 }, { 1 })))
+    assert.equal(16, (depth({ 4096, 64 }, { 1, 1 })))
+    assert.equal(8, (depth({ 4096, 64 }, { 2, 1 })))
+    assert.equal(5, (depth({ 4096, 64 }, { 1, 3 })))
+    assert.equal(1, (depth({ 4096, 64 }, { 9, 1 })))
+    assert.equal(4, (depth({ 256, 16, 16 }, { 1, 1, 1 })))
+    assert.equal(2, (depth({ 256, 16, 16 }, { 2, 1, 1 })))
+  end)
+
+  it("is what somebody asked for, whatever the table says", function()
+    for _, ranks in ipairs { 1, 4 } do
+      for _, fold in ipairs { 1, 7, 64 } do
+        local behind, first = depth({ 8, 4096 }, { 3, 3 }, { fold = fold, ranks = ranks })
+        assert.equal(fold, behind)
+        assert.equal(fold, first)
+      end
+    end
+  end)
+
+  it("spares messages, or no fold begins on the processor", function()
+    local function first(...) return (select(2, depth(...))) end
+    assert.equal(16, first({ 4096, 64 }, { 1, 1 }))
+    assert.equal(1, first({ 4096, 64 }, { 1, 1 }, { ranks = 1 }))
+    assert.equal(1, first({ 4096, 64 }, { 0, 1 })) -- along what nobody cuts
+    assert.equal(16, first({ 64, 64 }, { 0, 1 }, { cut = { true, true } }))
+    assert.equal(1, first({ 4096 }, { 0 }))
+    assert.equal(16, (depth({ 4096, 64 }, { 0, 1 }))) -- behind others
+    assert.equal(64, (depth({ 4096 }, { 0 })))
+  end)
+
+  it("asks for no more than neighbours have", function()
+    assert.equal(8, (depth({ 32 }, { 1 })))
+    assert.equal(4, (depth({ 32 }, { 2 })))
+    assert.equal(10, (depth({ 31 }, { 1 }, { ranks = 3 })))
+    assert.equal(1, (depth({ 4 }, { 2 })))
+    assert.equal(8, (depth({ 32 }, { 1 }, { ranks = 3, granularity = { 8 } })))
+    assert.equal(1, (depth({ 33 }, { 1 }, { ranks = 5, granularity = { 8 } })))
+    assert.equal(3, (depth({ 33 }, { 1 }, { weights = { ranks = { 10, 3, 0, 20 } } })))
+    assert.equal(16, (depth({ 33 }, { 1 }, { weights = { ranks = { 0, 0, 1, 0 } } })))
+  end)
+
+  it("computes no more twice than messages cost, or than is little of a chunk", function()
+    assert.equal(4, (depth({ 64, 4096 }, { 1, 1 })))
+    assert.equal(2, (depth({ 64, 4096 }, { 2, 1 })))
+    assert.equal(1, (depth({ 64, 4096 }, { 1, 1 }, { mode = "read_write" }))) -- halos of both
+    assert.equal(1, (depth({ 64, 32768 }, { 1, 1 })))
+    assert.equal(16, (depth({ 1024, 32768 }, { 1, 1 })))
+    assert.equal(1, (depth({ 64, 128, 128 }, { 1, 1, 1 })))
+    assert.equal(4, (depth({ 512, 512, 512 }, { 1, 1, 1 })))
+  end)
+
+  it("is none where devices differ, nor yet on GPUs", function()
+    for _, machine in ipairs { "MIXED", "GPU" } do
+      local behind, first = depth({ 4096, 64 }, { 1, 1 }, { machine = machine })
+      assert.equal(1, behind)
+      assert.equal(1, first)
+    end
+  end)
+end)
