@@ -76,6 +76,8 @@ typedef struct cel_job {
   /* By a backend that is `timed`: when the device worked on it, in ns of
    * cel_now_ns (device/clock.h); 0, both, when it was not carried out. */
   int64_t begin, end;
+  int32_t together; /* likewise: calls that it was one pass over memory with,
+                       itself among them; 0: with none */
   /* PUT: called in the device's thread with its context current; `stream` is
    * null where jobs are simulated, and may be refused for now then, see
    * cel_chained. */

@@ -87,6 +87,7 @@ static bool use_of(const cel_access *access, cel_fold_view *out) {
  * with others that wait in its lane. */
 static void translate_uses(cel_record *record, const cel_task *task) {
   record->job.use = NULL;
+  record->job.together = 0;
   if (task->fold == 1 || !task->work->alike || task->effects > 0) return;
   cel_vec_clear(&record->uses);
   for (uint32_t i = 0; i < task->accesses; ++i) {

@@ -1,6 +1,7 @@
 #include "fold/window.h"
 
 #include "base/eras.h"
+#include "fold/alone.h"
 #include "fold/compose.h"
 
 struct cel_fold_window {
@@ -47,9 +48,19 @@ static void pass(cel_fold_window *window, const cel_task *task) {
   window->formed = false;
 }
 
-void cel_fold_window_flush(cel_fold_window *window) {
+static void tell(cel_fold_window *window, const cel_task *task,
+                 const cel_task *next) {
+  char why[256];
+  if (window->config.alone != NULL &&
+      cel__fold_why_alone(&window->depths, task, next, why, sizeof why))
+    window->config.alone(window->config.context, task, why);
+}
+
+/* What is held, as `next` may not follow; or null. */
+static void flush(cel_fold_window *window, const cel_task *next) {
   cel__fold_chain *chain = &window->chain;
   if (chain->tasks.n == 1) {
+    tell(window, chain->tasks.at[0], next);
     pass(window, chain->tasks.at[0]);
   } else if (chain->tasks.n > 1) {
     cel__fold_chain_grow(chain);
@@ -61,6 +72,10 @@ void cel_fold_window_flush(cel_fold_window *window) {
   for (uint32_t i = 0; i < window->behind.n; ++i)
     pass(window, window->behind.at[i]);
   cel_vec_clear(&window->behind);
+}
+
+void cel_fold_window_flush(cel_fold_window *window) {
+  flush(window, NULL);
 }
 
 /* ---- what comes ---------------------------------------------------------- */
@@ -85,14 +100,15 @@ static bool add(cel_fold_window *window, const cel_task *task) {
       !cel__fold_chain_add(chain, task, alike))
     return false;
   if (first || steps < window->most) window->most = steps;
-  if (chain->tasks.n >= (uint32_t)window->most) cel_fold_window_flush(window);
+  if (chain->tasks.n >= (uint32_t)window->most) flush(window, NULL);
   return true;
 }
 
 static bool hold(cel_fold_window *window, const cel_task *task) {
+  if (!cel__fold_may_be_step(task)) return false;
   if (window->chain.tasks.n > 0) {
     if (add(window, task)) return true;
-    cel_fold_window_flush(window);
+    flush(window, task);
   }
   return add(window, task);
 }
@@ -105,10 +121,9 @@ void cel_fold_window_add(cel_fold_window *window, const cel_task *task) {
       cel_vec_push(&window->behind, task);
     else
       pass(window, task);
-  } else if (!cel__fold_may_be_step(task)) {
-    cel_fold_window_flush(window);
-    pass(window, task);
   } else if (!hold(window, task)) {
+    flush(window, task);
+    tell(window, task, NULL);
     pass(window, task);
   }
 }

@@ -32,6 +32,9 @@ typedef struct cel_fold_config {
   int32_t laps; /* held at most */
   /* Takes tasks and folds, in the order of ids. */
   void (*pass)(void *context, const cel_task *task);
+  /* Null; or is told why a task that reads more than its items' own leaves
+   * alone; the text is the window's. */
+  void (*alone)(void *context, const cel_task *task, const char *why);
   void *context;
 } cel_fold_config;
 

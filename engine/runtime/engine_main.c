@@ -64,6 +64,12 @@ static void pass_task(void *context, const cel_task *task) {
   if (cel_engine_congested(e)) cel__engine_pass(e, &e->flush);
 }
 
+static void note_alone(void *context, const cel_task *task, const char *why) {
+  const cel_engine *e = context;
+  cel_profile_add_alone(e->config.profile, cel__name_of(task->name),
+                        task->location, why);
+}
+
 /* Drops what nobody needs any more. */
 static void retire(cel_engine *e) {
   uint64_t retired = atomic_load_explicit(&e->retired, memory_order_acquire);
@@ -398,6 +404,7 @@ static void make_graph(cel_engine *e) {
                            .ranks = c->transport->ranks,
                            .laps = c->laps_ahead > 1 ? c->laps_ahead / 2 : 1,
                            .pass = pass_task,
+                           .alone = c->profile != NULL ? note_alone : NULL,
                            .context = e};
   e->folds = cel_fold_window_create(&folds);
   cel_task_graph_config config = {.ranks = c->transport->ranks,

@@ -13,6 +13,10 @@ local pass = ffi.cast("void (*)(void *, const cel_task *)", function(_, task)
   passed[#passed + 1] = task
 end)
 
+local told
+local alone = ffi.cast("void (*)(void *, const cel_task *, const char *)",
+  function(_, task, why) told[#told + 1] = tonumber(task.id) .. " " .. ffi.string(why) end)
+
 -- Ids of tasks, and for each fold those of its steps.
 local function left()
   local out = {}
@@ -38,11 +42,12 @@ describe("the window of folds", function()
   local p, window, work, u, v
   local function open(config)
     config = config or {}
-    passed = {}
+    passed, told = {}, {}
     local settings = ffi.new("cel_fold_config")
     settings.machine = "CEL_FOLD_" .. (config.machine or "PROCESSOR")
     settings.ranks, settings.laps, settings.pass = config.ranks or 1, config.laps or 99, pass
     settings.off = config.off or false
+    settings.alone = alone
     p = program.new({ step = config.step or 1000, breadth = 1000 })
     settings.rules = p.rules
     window = c.cel_fold_window_create(settings)
@@ -251,6 +256,52 @@ describe("the window of folds", function()
     assert.equal("2-4", image(fold, 2, first))
     assert.equal("28-30", image(fold, 2, last))
     assert.equal("", image(fold, 2, rules.box({ 12 }, { 18 })))
+  end)
+
+  it("tells why a task that reads around its items is alone", function()
+    local function why(spec)
+      told = {}
+      spec.line = 7
+      local id = task(spec)
+      c.cel_fold_window_flush(window)
+      return (table.concat(told, "; "):gsub("%f[%d]" .. id .. " ", ""))
+    end
+    local around, into = { u, "read", grown(1), clamped }, { v, "write", same(1) }
+    assert.equal("", why { around, into })
+    assert.equal("", why { { u, "read", same(1) }, into, oversubscribe = 2 })
+    assert.equal("", why { around, into, fold = 1 })
+    assert.equal("oversubscribe cuts it into runs", why { around, into, oversubscribe = 2 })
+    assert.equal("its kernel has atomics, printf, assembly, #include or __device__ variables",
+      why { around, into, work = ffi.new("cel_work", { references = 1 }) })
+    assert.matches("it reads '.-' further than a neighbourhood around the item",
+      why { { p:buffer({ 32768 }, { init = true }), "read", all(1) }, into })
+    assert.matches("it writes '.-' elsewhere than at the item", why { range = { 31 }, around,
+      { v, "discard_write", { { program.span(0, 1, 1) } } } })
+    assert.matches("it reads '.-' around the item and writes it",
+      why { around, { u, "write", same(1) } })
+  end)
+
+  it("tells what would be computed twice, and what comes between", function()
+    close()
+    open({ ranks = 8 })
+    local a = step(u, v, { fold = 0, radius = 4 })
+    assert.same({ a .. " ranks would compute more twice than messages cost" }, told)
+    told = {}
+    local b = step(u, v, { fold = 0 })
+    task({ kind = "host", name = "look", line = 19, { u, "read", all(1) } })
+    assert.same({ b .. " 'look' of line 19 comes next, and is no step" }, told)
+    step(u, v, { fold = 0 })
+    told = {}
+    p:epoch()
+    assert.matches("line %d+ waits", told[1])
+    close()
+    for machine, why in pairs { MIXED = "devices of several kinds", GPU = "has to ask for it" } do
+      open({ ranks = 2, machine = machine })
+      step(u, v, { fold = 0 })
+      assert.matches(why, told[1])
+      close()
+    end
+    open()
   end)
 
   it("knows the shape of submissions that may be steps", function()

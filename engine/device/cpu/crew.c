@@ -191,6 +191,7 @@ static void divide_time(cel_entry *head, int32_t jobs) {
   for (int32_t i = 0; i < jobs; ++i, head = head->next) {
     head->job->begin = begin + all * i / jobs;
     head->job->end = begin + all * (i + 1) / jobs;
+    head->job->together = jobs > 1 ? jobs : 0;
   }
 }
 

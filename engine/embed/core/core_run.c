@@ -430,9 +430,25 @@ static int run_counts(lua_State *L) {
   return 1;
 }
 
+/* {{name =, file =, line =, why =, count =}, ...} */
+static void push_alones(lua_State *L, const cel_profile *profile) {
+  const cel_profile_alone *alone;
+  uint32_t n = cel_profile_alones(profile, &alone);
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; ++i, ++alone) {
+    lua_createtable(L, 0, 5);
+    cel__set_text(L, "name", alone->name);
+    cel__set_text(L, "file", alone->location.file);
+    cel__set_number(L, "line", alone->location.line);
+    cel__set_text(L, "why", alone->why);
+    cel__set_number(L, "count", (lua_Number)alone->count);
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+}
+
 /* profile() -> an array of {kind =, name =, way =, count =, total =, max =,
- * bytes =}, times in ns; nil when nobody asked for one. When nothing is under
- * way. */
+ * bytes =}, times in ns, and one of what was not taken together with others;
+ * nil when nobody asked for one. When nothing is under way. */
 static int run_profile(lua_State *L) {
   const cel_session *session = cel__session_of(L);
   const cel_profile_row *row;
@@ -450,7 +466,8 @@ static int run_profile(lua_State *L) {
     cel__set_number(L, "bytes", (lua_Number)row->bytes);
     lua_rawseti(L, -2, (int)i + 1);
   }
-  return 1;
+  push_alones(L, session->profile);
+  return 2;
 }
 
 /* environment(prefix) -> {name = value} of every variable that begins so. */

@@ -92,6 +92,7 @@ bool cel_span_of_job(const cel_instr *instr, const cel_job *job, int64_t issued,
   describe(instr, out);
   describe_job(instr, out);
   out->issued = issued;
+  if (out->kind == CEL_SPAN_KERNEL) out->together = (int16_t)job->together;
   out->begin = job->begin;
   out->end = job->end;
   out->device = (int16_t)(lane < 0 ? -1 : device);

@@ -64,6 +64,7 @@ typedef struct cel_span {
   int16_t device;  /* -1: none */
   int16_t lane;    /* of the device; or a host lane, as in cel_job; of a message
                       that is no job, the number of its track */
+  int16_t together; /* of a kernel: calls in one pass over memory; 0: alone */
   bool failed;
 } cel_span;
 

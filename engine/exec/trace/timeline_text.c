@@ -144,6 +144,8 @@ static void put_arguments(text *t, const cel_span *s, int64_t begin) {
   if (s->dims >= 0) put_box(t, s);
   if (s->bytes > 0)
     cel_text_format(&t->out, ",\"bytes\":%llu", (unsigned long long)s->bytes);
+  if (s->together > 0)
+    cel_text_format(&t->out, ",\"together\":%d", s->together);
   put_memory(t, "from", s->from);
   put_memory(t, "to", s->to);
   if (s->issued > 0 && begin > s->issued)

@@ -4,6 +4,7 @@ local core = require "celer.core"
 local M = {}
 
 local HEAD = { "kind", "task", "", "count", "total ms", "mean us", "max us", "MiB", "GB/s" }
+local OFTEN = 8 -- tasks of a line that could have been taken together
 local WORDS = 3 -- columns that begin with these are words, the others numbers
 
 -- With three digits of the fraction for what is small.
@@ -45,17 +46,30 @@ local function align(lines)
   return table.concat(out)
 end
 
+-- Why tasks that come again and again were carried out one by one.
+local function alone(list)
+  local lines = {}
+  for _, one in ipairs(list) do
+    if one.count >= OFTEN then
+      lines[#lines + 1] = ("celer: %s:%d: %s was not taken together with others, %d times: %s\n")
+        :format(one.file or "?", one.line, one.name, one.count, one.why)
+    end
+  end
+  return table.concat(lines)
+end
+
 --- Writes the table of this rank to stderr, in one piece. `which` is --output's
 --- value: "all" for every rank, else rank 0. Nothing without --profile, or when
 --- nothing was computed.
 ---@param which string?
 function M.write(which)
   local rank, ranks = core.rank()
-  local rows = core.profile()
+  local rows, alones = core.profile()
   if not rows or #rows == 0 or (rank ~= 0 and which ~= "all") then return end
   local lines = { HEAD }
   for _, row in ipairs(sorted(rows)) do lines[#lines + 1] = cells(row) end
-  io.stderr:write(("celer: profile of rank %d of %d\n"):format(rank, ranks), align(lines))
+  io.stderr:write(("celer: profile of rank %d of %d\n"):format(rank, ranks), align(lines),
+    alone(alones))
 end
 
 return M

@@ -77,6 +77,46 @@ describe("--profile", function()
     assert.equal(6, #back)
   end)
 
+  -- A stencil, larger than caches.
+  local STEPS = [==[
+local n = 1200
+local u, v = celer.buffer("double", { n, n }, { name = "u", init = 1 }),
+  celer.buffer("double", { n, n }, { name = "v", init = 0 })
+local step = celer.kernel(function(i, j, u, v)
+  v[i][j] = u[AT][j] + u[math.max(i - 1, 0)][j]
+end)
+for t = 1, 36 do
+  q:submit(function(cg)
+    cg:name "step"
+    cg:parallel_for({ n, n }, step, u, v)
+  end)
+  u, v = v, u
+  if t == 4 then q:wait() end -- how long it takes is known
+end
+]==]
+
+  it("says what was carried out together, and why a step was not", function()
+    local function profile(at, options, ranks)
+      local before = { "--backend", "cpu", "--profile" }
+      for word in options:gmatch("%S+") do before[#before + 1] = word end
+      local r = script.run(STEPS:gsub("AT", at), { devices = 1, ranks = ranks },
+        { before = before })
+      assert.equal(0, r.status, r.stderr)
+      return r.stderr
+    end
+    local around, far = "math.min(i + 1, n - 1)", "n - 1 - i"
+    local text = profile(around, "")
+    local row = rows(text, 0, 1)["kernel | step | together"]
+    assert.is_true(row ~= nil and row[1] >= 2, text)
+    assert.is_nil(text:find("not taken together", 1, true))
+    assert.is_nil(rows(profile(around, "--fold 1"), 0, 1)["kernel | step | together"])
+    for ranks = 1, 2 do
+      assert.matches("celer: [^\n]*case.lua:%d+: step was not taken together with others, "
+        .. "18 times: it reads 'u' further than a neighbourhood around the item",
+        profile(far, "", ranks > 1 and ranks or nil))
+    end
+  end)
+
   it("counts what the end of a host object takes", function()
     local r = script.run([=[
       local o = celer.host_object(function() return {} end)

@@ -1,0 +1,89 @@
+#include "fold/alone.h"
+
+#include "base/text.h"
+#include "fold/chain.h"
+
+static bool reaches(const cel_reach *reach) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (reach->below[d] > 0 || reach->above[d] > 0) return true;
+  return false;
+}
+
+/* What is read around items, or in a way that no step reads; null: nothing. */
+static const cel_access *read_beyond(const cel_task *task) {
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    cel_reach reach = {0};
+    cel_fold_role role = cel_fold_role_of(access, &reach);
+    bool other = role == CEL_FOLD_OTHER && cel_mode_consumes(access->mode);
+    if (other || reaches(&reach)) return access;
+  }
+  return NULL;
+}
+
+static const char *obstacle_of_work(const cel_task *task) {
+  const cel_work *work = task->work;
+  if (work->lua) return "it is an interop task";
+  if (task->reduces != 0 || work->reducers > 0) return "it reduces";
+  if (work->work_group[0] > 0) return "its items work in groups";
+  if (!work->alike)
+    return "its kernel has atomics, printf, assembly, #include or __device__ "
+           "variables";
+  if (task->oversubscribe > 1) return "oversubscribe cuts it into runs";
+  if (task->listed) return "a mapper of it is opaque";
+  return NULL;
+}
+
+static bool say_access(const cel_task *task, char *text, size_t size) {
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_access *access = &task->access[i];
+    const char *name = cel__name_of(access->buffer->name);
+    cel_reach reach = {0};
+    cel_fold_role role = cel_fold_role_of(access, &reach);
+    const char *what = NULL;
+    if (access->buffer->apart)
+      what = "each rank has its own '%s'";
+    else if (role == CEL_FOLD_OTHER)
+      what = cel_mode_produces(access->mode)
+                 ? "it writes '%s' elsewhere than at the item"
+                 : "it reads '%s' further than a neighbourhood around the item";
+    for (uint32_t k = 0; what == NULL && k < task->accesses; ++k)
+      if (reaches(&reach) && task->access[k].buffer == access->buffer &&
+          cel_mode_produces(task->access[k].mode))
+        what = "it reads '%s' around the item and writes it";
+    if (what == NULL) continue;
+    cel_text_append(text, size, what, name);
+    return true;
+  }
+  return false;
+}
+
+/* A fold that begins with it would be one of one step. */
+static const char *obstacle_of_depth(cel__fold_depths *depths,
+                                     const cel_task *task) {
+  if (cel__fold_depth(depths, task, false) > 1) return NULL;
+  return depths->machine == CEL_FOLD_GPU
+             ? "on GPUs --fold or q:hint has to ask for it"
+         : depths->machine == CEL_FOLD_MIXED
+             ? "ranks compute on devices of several kinds"
+             : "ranks would compute more twice than messages cost";
+}
+
+bool cel__fold_why_alone(cel__fold_depths *depths, const cel_task *task,
+                         const cel_task *next, char *text, size_t size) {
+  text[0] = '\0';
+  if (task->kind != CEL_TASK_KERNEL || task->placement != CEL_PLACE_SPLIT ||
+      task->dims == 0 || task->fold == 1 || read_beyond(task) == NULL)
+    return false;
+  const char *why = obstacle_of_work(task);
+  if (why == NULL && say_access(task, text, size)) return true;
+  if (why == NULL) why = obstacle_of_depth(depths, task);
+  if (why != NULL)
+    cel_text_append(text, size, "%s", why);
+  else if (next != NULL && next->kind == CEL_TASK_EPOCH)
+    cel_text_append(text, size, "line %d waits", next->location.line);
+  else if (next != NULL)
+    cel_text_append(text, size, "'%s' of line %d comes next, and is no step",
+                    cel__name_of(next->name), next->location.line);
+  return text[0] != '\0';
+}
