@@ -346,6 +346,15 @@ enum {
   CEL_TUNE_FOLD_MESSAGE_ITEMS = 10000,
   CEL_TUNE_FOLD_TWICE = 16,
   CEL_TUNE_BAND_SEAMS = 8,
+  /* On GPUs (kernels/fold.cuh) so many steps go in one launch of tiles: more
+   * compute more items twice than the memory that they save.
+   * spec/bench/fold.lua measures it. */
+  CEL_TUNE_FOLD_TILE_STEPS = 4,
+  /* What lies beyond a fold's range and has to be copied to spare memory, for
+   * one launch: at most this share of what it writes there, or so many bytes,
+   * which take as long as a launch. */
+  CEL_TUNE_FOLD_KEPT_SHARE = 16,
+  CEL_TUNE_FOLD_KEPT_BYTES = 1 << 20,
   /* Runs of a kernel after which its estimate only shrinks by one part in so
    * many of what it is too long. */
   CEL_TUNE_USUAL_WARM = 3,

@@ -32,7 +32,7 @@ template <int Size, int Align> struct element {
       ((unit *)to)[i] = ((const unit *)from)[i];
   }
 };
-template <class... E> struct elements {};
+template <class... E> struct fold_elements {};
 
 // Where an array lies: what element (0, 0, 0) would have for an address, before
 // and after; the box that may be read. cuda_fold.c writes it.
@@ -40,9 +40,12 @@ struct fold_array {
   const unsigned char *from;
   unsigned char *to;
   int stride0, stride1; // in elements
-  int loads, stores;
+  int loads; // 0: nothing of it; 1: what lies beyond the range; all
+  int stores;
   int min[3], max[3], unused[2];
 };
+
+static constexpr int loads_all = 2;
 
 __device__ __forceinline__ index place_in(const fold_array &a,
                                           const index (&i)[3]) {
@@ -156,7 +159,7 @@ __device__ __forceinline__ const T &get(const numbered<I, T> &of) {
 }
 
 template <class All, class... Steps> struct fold;
-template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
+template <class... E, class... Steps> struct fold<fold_elements<E...>, Steps...> {
   static constexpr int arrays = sizeof...(E);
   using every = typename count_up<arrays>::type;
   template <class First, class...> struct front {
@@ -251,7 +254,7 @@ template <class... E, class... Steps> struct fold<elements<E...>, Steps...> {
   static __device__ __forceinline__ void fetch(const packed &p,
                                                const tile_place &t) {
     const fold_array &a = p.array.at[A];
-    if (!a.loads) return;
+    if (a.loads == 0 || (Inner && a.loads != loads_all)) return;
     unsigned char *tile = (unsigned char *)fold_room + tile_at(A);
     const int j = t.j + t.x;
     if (!Inner && (j < a.min[2] || j >= a.max[2])) return;

@@ -214,7 +214,7 @@ static cel_status carry_out(const cel_job *job) {
     return cel_box_is_empty(&job->box) ? CEL_E_OK : run_init(job);
   case CEL_JOB_CALL: return run_call(job);
   case CEL_JOB_PUT: return job->put(job->context, NULL);
-  case CEL_JOB_FOLD: break; /* its steps are jobs: bands.h */
+  case CEL_JOB_FOLD: break; /* its steps are jobs: bands.h, fold.c */
   }
   cel_bug("no such job: %d", (int)job->kind);
 }

@@ -31,7 +31,7 @@ typedef enum cel_job_kind {
 
 /* How a device would carry a fold out as one job. */
 typedef enum cel_fold_manner {
-  CEL_FOLD_PLAIN,    /* it would not: submit a CALL for each step */
+  CEL_FOLD_PLAIN,    /* it would not: one step after another */
   CEL_FOLD_IN_PLACE, /* each array stays where it is */
   CEL_FOLD_TO_SPARE /* live arrays are left in their spare memory, see fold.h */
 } cel_fold_manner;
@@ -120,6 +120,8 @@ struct cel_backend {
   /* Where polls carry out short calls: so that another thread can take the
    * executor's place. Null: they do not. */
   struct cel_aside *aside;
+  /* Takes jobs FOLD, and each array of theirs may have spare memory. */
+  bool spares;
   bool lua; /* takes works that need a Lua state; else host lanes do */
   /* Bytes that memory is committed in, a power of two: what a job touches has
    * been committed before. 0: memory is committed by being touched. */
@@ -147,10 +149,16 @@ struct cel_backend {
    * memory has a capacity. */
   void (*decommit)(cel_backend *b, int32_t memory, void *p, uint64_t begin,
                    uint64_t end);
+  /* Bytes that may be committed or reserved there beside what is; UINT64_MAX:
+   * any number. Null unless it has `spares`. */
+  uint64_t (*left)(cel_backend *b, int32_t memory);
   /* How it would carry a fold out, as a job in a kernel lane. Looks at works,
-   * chunks and reaches, not at memory. Null: no fold is a job of its. */
+   * chunks and reaches, not at memory. With `spares` it may lower fold->steps,
+   * to no less than 1: so many of them it would carry out in that manner; and
+   * the fold it was asked about is to be one of so many then. It fills in
+   * `fused`. Null: no fold is a job of its. */
   cel_fold_manner (*folds)(cel_backend *b, int32_t device,
-                           const struct cel_fold_job *fold);
+                           struct cel_fold_job *fold);
   /* Lanes of device d: [0, kernel_lanes) for kernels, then copy_lanes, then
    * collective_lanes, then waiting_lanes. A copy between host memories may use
    * any device's copy lane. */
@@ -176,6 +184,7 @@ typedef struct cel_backend_config {
   int32_t cores;   /* CPU: worker threads in all; 0: all of the topology's */
   cel_park *park;  /* woken at each completion; may be null */
   bool timed;      /* CPU, CUDA: fills in begin and end of its jobs */
+  bool spares;     /* simulated */
   uint64_t seed;   /* simulated: chooses every order */
   bool chains;     /* simulated */
   uint64_t grain;  /* simulated, dry: of all its memories; 0: none */

@@ -176,7 +176,8 @@ static cel_status compute(const cel__bands *bands, cel_job *part, int32_t s,
   part->location = step->location;
   part->call = step->call;
   part->call.chunk = chunk;
-  return cel_job_run(part);
+  if (cel_job_run(part) == CEL_E_OK) return CEL_E_OK;
+  return cel_fail_at(step->location.file, step->location.line);
 }
 
 static cel_job part_of(const cel__bands *bands) {

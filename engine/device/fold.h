@@ -12,9 +12,14 @@
  * distance of its item. So items of two steps meet only where they are near,
  * and a step may begin behind the front of the step before it.
  *
- * Whether a device takes a fold as one job is its own affair (cel_backend's
- * `folds`) and changes no bit: else the submitter makes a job CALL of each
- * step.
+ * How a device carries a fold out is its own affair (cel_backend's `folds`),
+ * and changes no bit. A job may hold several folds, one after another, each
+ * carried out in its own manner.
+ *
+ *   fold.steps = as many as there are; manner = backend->folds(..., &fold);
+ *   TO_SPARE: spare memory for arrays that need it (cel_fold_needs_spare), or
+ *   else the manner is PLAIN; fold.manner = manner; and so on with the steps
+ *   that it left out.
  */
 #ifndef CEL_DEVICE_FOLD_H
 #define CEL_DEVICE_FOLD_H
@@ -56,15 +61,24 @@ typedef struct cel_fold_array {
   cel_layout memory; /* of the views that are of it */
   /* As much memory, with the same layout: CEL_FOLD_TO_SPARE leaves there what
    * lies within the last step's chunk, and touches nothing else of it; so not
-   * for steps of which somebody reads more, as of bands (instr/fold.c). Needed
-   * of a live array that cel_fold_loads. Else null. */
+   * for steps of which somebody reads more, as of bands (instr/fold.c). Of one
+   * that cel_fold_needs_spare. Else null. */
   void *spare;
   bool live; /* false: nobody reads what the fold leaves in it */
 } cel_fold_array;
 
+/* A box that goes from an array's memory to its spare memory, behind the steps.
+ */
+typedef struct cel_fold_copy {
+  int32_t array;
+  cel_box box;
+} cel_fold_copy;
+
 /* The submitter owns it and all that it names until its job's ticket comes
  * back. */
 typedef struct cel_fold_job {
+  const struct cel_fold_job *next; /* of the same job; or null */
+  cel_fold_manner manner;          /* where the backend has `spares` */
   int32_t steps;
   const cel_fold_call *step;
   int32_t arrays;
@@ -72,7 +86,16 @@ typedef struct cel_fold_job {
   /* Of GPUs: the entry that computes all steps, see cel_module_fuse. Else null.
    */
   const struct cel_fused *fused;
+  uint32_t copies;
+  const cel_fold_copy *copy;
 } cel_fold_job;
+
+/* What of an array's old contents is of account to a fold. */
+typedef enum cel_fold_loads {
+  CEL_FOLD_LOADS_NOTHING,
+  CEL_FOLD_LOADS_RIM, /* what no step writes: beyond the range */
+  CEL_FOLD_LOADS_ALL
+} cel_fold_loads;
 
 #ifndef CEL_CDEF
 /* Whether a step reads around its item. Thread: any. */
@@ -82,10 +105,12 @@ static inline bool cel_fold_reaches(const cel_fold_view *use) {
   return false;
 }
 
-/* Whether what array `a` held before is of any account: its first step reads
- * it, or leaves some as it is; or a later one reads around its items, and so
- * also what lies beyond the range, which no step writes. Thread: any. */
-static inline bool cel_fold_loads(const cel_fold_job *fold, int32_t a) {
+/* What array `a` held before is of account where its first step reads it, or
+ * leaves some as it is. Where only a later step reads around its items, that is
+ * what lies beyond the range. Thread: any. */
+static inline cel_fold_loads cel_fold_loads_of(const cel_fold_job *fold,
+                                               int32_t a) {
+  cel_fold_loads loads = CEL_FOLD_LOADS_NOTHING;
   bool written = false;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
@@ -94,13 +119,25 @@ static inline bool cel_fold_loads(const cel_fold_job *fold, int32_t a) {
       const cel_fold_view *use = &step->use[k];
       if (use->array != a) continue;
       touched = true;
-      if (!use->writes && cel_fold_reaches(use)) return true;
-      if (!written && (!use->writes || use->keeps)) return true;
+      if (!written && (!use->writes || use->keeps)) return CEL_FOLD_LOADS_ALL;
+      if (!use->writes && cel_fold_reaches(use)) loads = CEL_FOLD_LOADS_RIM;
     }
     written = written || touched;
   }
-  return false;
+  return loads;
 }
+
+/* Whether blocks would write elements of array `a` that others still have to
+ * load. Thread: any. */
+static inline bool cel_fold_needs_spare(const cel_fold_job *fold, int32_t a) {
+  return fold->array[a].live &&
+         cel_fold_loads_of(fold, a) == CEL_FOLD_LOADS_ALL;
+}
+
+/* Carries a job FOLD out in the calling thread, without anything that a device
+ * has for it: as launches of one block that holds all arrays would. For specs
+ * (simulated.c, and CUDA with `host_works`). Thread: any. */
+cel_status cel__fold_carry_out(const cel_job *job);
 #endif
 
 #endif

@@ -176,11 +176,11 @@ void cel_module_set_fold_header(const char *text, size_t size);
 struct cel_fold_job;
 struct cel_fused;
 /* Of folds on GPUs: the entry for those like this one, of which works, uses and
- * arrays' sizes count alone. What was not asked for before begins to compile on
- * a thread of its own; it is ready at some later call, for all folds that have
- * it. Null: there is none, as steps are of several modules, or their compiler
- * may contract, or they are too many. It lives with the module. Cost: some
- * microseconds. Thread: main. */
+ * arrays' sizes count alone. What is asked for a second time begins to compile
+ * on a thread of its own; it is ready at some later call, for all folds that
+ * have it. Null: there is none, as steps are of several modules, or their
+ * compiler may contract. It lives with the module. Cost: a few ns per view.
+ * Thread: executor; others where there is none. */
 const struct cel_fused *cel_module_fuse(const struct cel_fold_job *fold);
 
 struct cel_access;

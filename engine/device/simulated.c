@@ -222,10 +222,50 @@ static void check_views(const simulated *s, int32_t device,
   }
 }
 
+static uint64_t left(cel_backend *b, int32_t memory) {
+  uint64_t capacity = b->capacity[memory];
+  return capacity == 0 ? UINT64_MAX
+                       : capacity - ((const simulated *)b)->used[memory];
+}
+
+/* Some steps, in any manner. */
 static cel_fold_manner folds(cel_backend *b, int32_t device,
-                             const cel_fold_job *fold) {
-  (void)b, (void)device;
-  return cel__bands_suit(fold) ? CEL_FOLD_IN_PLACE : CEL_FOLD_PLAIN;
+                             cel_fold_job *fold) {
+  simulated *s = (simulated *)b;
+  (void)device;
+  if (!cel__bands_suit(fold)) return CEL_FOLD_PLAIN;
+  if (!b->spares) return CEL_FOLD_IN_PLACE;
+  if (cel_random_chance(&s->random, 30))
+    fold->steps = (int32_t)cel_random_int(&s->random, 1, fold->steps);
+  if (cel_random_chance(&s->random, 60)) return CEL_FOLD_TO_SPARE;
+  return cel_random_chance(&s->random, 50) ? CEL_FOLD_IN_PLACE : CEL_FOLD_PLAIN;
+}
+
+static void check_fold(const simulated *s, int32_t device, const cel_job *job) {
+  for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
+    for (int32_t i = 0; i < f->steps; ++i)
+      check_views(s, device, &f->step[i].call);
+    for (uint32_t i = 0; i < f->copies; ++i) {
+      const cel_fold_array *a = &f->array[f->copy[i].array];
+      const cel_job copy = {.ticket = job->ticket,
+                            .element_size = a->element_size,
+                            .box = f->copy[i].box};
+      check_committed(s, &copy, &a->memory);
+      check_committed(s, &copy, &(cel_layout){a->spare, a->memory.box});
+    }
+    for (int32_t i = 0; i < f->arrays; ++i) {
+      const cel_fold_array *a = &f->array[i];
+      const cel_job chunk = {.ticket = job->ticket,
+                             .element_size = a->element_size,
+                             .box = f->step[f->steps - 1].call.chunk};
+      if (f->manner != CEL_FOLD_TO_SPARE) continue;
+      if (cel_fold_needs_spare(f, i) != (a->spare != NULL))
+        cel_bug("job %llu: array %d has spare memory, or none",
+                (unsigned long long)job->ticket, i);
+      if (a->spare != NULL)
+        check_committed(s, &chunk, &(cel_layout){a->spare, a->memory.box});
+    }
+  }
 }
 
 static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
@@ -241,8 +281,7 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
     cel_bug("job %llu waits for its device, and is to begin after others",
             (unsigned long long)job->ticket);
   if (job->kind == CEL_JOB_CALL) check_views(s, device, &job->call);
-  for (int32_t i = 0; job->kind == CEL_JOB_FOLD && i < job->fold->steps; ++i)
-    check_views(s, device, &job->fold->step[i].call);
+  if (job->kind == CEL_JOB_FOLD) check_fold(s, device, job);
   if (job->kind == CEL_JOB_COPY) {
     check_committed(s, job, &job->from);
     check_committed(s, job, &job->to);
@@ -273,14 +312,42 @@ static bool is_lost(const simulated *s, const cel_job *job) {
   return false;
 }
 
-/* A fold in some number of runs, one after another, with their seams. */
-static cel_status run_fold(simulated *s, const cel_job *job) {
+/* In some number of runs, one after another, with their seams. */
+static cel_status run_bands(simulated *s, const cel_job *job) {
   cel__bands bands;
   cel__bands_plan(job, cel_random_int(&s->random, 1, 8), &bands);
   bands.band = cel_random_int(&s->random, 1, bands.band);
   for (int32_t i = 0; i < bands.runs; ++i) {
     CEL_TRY(cel__bands_run(&bands, i));
     if (i > 0) CEL_TRY(cel__bands_seam(&bands, i));
+  }
+  return CEL_E_OK;
+}
+
+/* What was left in spare memory nobody is to look for where it was. */
+static void spoil(const simulated *s, const cel_fold_job *fold) {
+  for (int32_t a = 0; a < fold->arrays; ++a) {
+    const cel_fold_array *array = &fold->array[a];
+    const span *at = span_of(s, array->memory.base);
+    if (array->spare == NULL || at == NULL) continue;
+    uint64_t unit = at->committed != NULL ? s->face.grain : at->bytes;
+    for (uint64_t g = 0; g * unit < at->bytes; ++g) {
+      uint64_t left_of = at->bytes - g * unit;
+      if (at->committed == NULL || at->committed[g])
+        memset(at->begin + g * unit, 0xcb, left_of < unit ? left_of : unit);
+    }
+  }
+}
+
+static cel_status run_fold(simulated *s, const cel_job *job) {
+  for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
+    cel_fold_job alone = *f;
+    cel_job part = *job;
+    alone.next = NULL;
+    part.fold = &alone;
+    bool bands = !s->face.spares || f->manner == CEL_FOLD_IN_PLACE;
+    CEL_TRY(bands ? run_bands(s, &part) : cel__fold_carry_out(&part));
+    if (f->manner == CEL_FOLD_TO_SPARE) spoil(s, f);
   }
   return CEL_E_OK;
 }
@@ -380,6 +447,8 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .decommit = decommit,
       .reserve = reserve,
       .release = release,
+      .spares = config->spares,
+      .left = left,
       .folds = folds,
       .submit = submit,
       .poll = poll,

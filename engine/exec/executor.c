@@ -7,6 +7,7 @@
 #include "device/host_memory.h"
 #include "exec/blame.h"
 #include "exec/conflict.h"
+#include "exec/folding.h"
 #include "exec/lanes.h"
 #include "exec/reserved.h"
 #include "exec/trace/measure.h"
@@ -20,6 +21,7 @@ struct cel_executor {
   cel_window window;
   cel_ready ready;
   cel_records records;
+  cel_foldings foldings;
   cel_lanes lanes;
   cel_conflicts *conflicts;
   uint64_t undone;        /* instructions */
@@ -33,6 +35,7 @@ struct cel_executor {
   cel_reserved_list reserved;
   uint64_t exchanges;          /* collectives begun */
   CEL_VEC(uint64_t) early;     /* those that wait for their turn, READY */
+  CEL_VEC(uint64_t) scant;     /* of memory, that wait for folds, READY */
   CEL_VEC(cel_node *) settled; /* about to be DONE; empty between calls */
   _Atomic(uint64_t) messages, bytes_sent, copies, bytes_copied, allocations;
 };
@@ -190,8 +193,17 @@ static bool is_task(const cel_instr *instr) {
   return instr->kind == CEL_INSTR_KERNEL || instr->kind == CEL_INSTR_HOST;
 }
 
+static bool is_fold(const cel_instr *instr) {
+  return instr->kind == CEL_INSTR_KERNEL && instr->run.fold != NULL;
+}
+
 static void translate(cel_executor *e, cel_record *record,
                       const cel_instr *instr) {
+  if (is_fold(instr)) {
+    cel_folding_begin(&e->foldings, record, instr, e->config.backend,
+                      &e->reserved, e->config.rank, e->config.ranks);
+    return;
+  }
   cel_translate_job(record, instr, e->config.rank, e->config.ranks);
   if (e->config.audit != NULL && is_task(instr))
     cel_audit_begin(e->config.audit, instr, record);
@@ -340,8 +352,13 @@ static void issue_collective(cel_executor *e, cel_node *node) {
   }
 }
 
+/* Or waits for spare memory that a fold uses, READY as before. */
 static void change_memory(cel_executor *e, cel_node *node) {
   const cel_instr *instr = node->instr;
+  if (!cel_reserved_make_room(&e->reserved, e->config.backend, instr)) {
+    cel_vec_push(&e->scant, instr->id);
+    return;
+  }
   if (cel_reserved_change(&e->reserved, e->config.backend, instr) != CEL_E_OK) {
     fail_memory(e, instr, instr->memory.allocation);
     return;
@@ -403,6 +420,14 @@ static void let_go(cel_executor *e, const cel_node *node) {
     t->messages.unchain(t->messages.self, context);
 }
 
+/* A fold is back, and with it the spare memory that it used. */
+static void end_fold(cel_executor *e, cel_node *node) {
+  cel_folding_end(&e->foldings, node->record, &e->reserved);
+  for (uint32_t i = 0; i < e->scant.n; ++i)
+    make_ready(e, cel_window_node(&e->window, e->scant.at[i]));
+  cel_vec_clear(&e->scant);
+}
+
 /* Whose job, message or collective failed so; frees the error. */
 static void take_error(cel_executor *e, const cel_node *node, bool job,
                        cel_error *error) {
@@ -447,6 +472,7 @@ static void complete(cel_executor *e, const cel_done *done, bool job) {
       cel_conflicts_concern(node->instr->task))
     cel_conflicts_done(e->conflicts, node->instr);
   if (job && node->record->job.kind == CEL_JOB_PUT) let_go(e, node);
+  if (is_fold(node->instr)) end_fold(e, node);
   cel_records_give(&e->records, node->record);
   node->record = NULL;
   take_error(e, node, job, done->error);
@@ -546,23 +572,23 @@ cel_executor *cel_executor_create(const cel_executor_config *config) {
 void cel_executor_destroy(cel_executor *executor) {
   cel_executor *e = executor;
   cel_assert(cel_executor_quiet(e));
-  cel_backend *b = e->config.backend;
-  for (uint32_t i = 0; i < e->reserved.all.n; ++i) {
-    const cel_reserved *reserved = &e->reserved.all.at[i];
-    b->release(b, reserved->memory, reserved->address, reserved->bytes);
-  }
   for (uint64_t id = e->window.base; id < e->window.next; ++id) {
     cel_node *node = cel_window_node(&e->window, id);
-    if (node->record != NULL) cel_records_give(&e->records, node->record);
+    if (node->record == NULL) continue;
+    if (node->record->folding != NULL)
+      cel_folding_end(&e->foldings, node->record, NULL);
+    cel_records_give(&e->records, node->record);
   }
+  cel_reserved_release(&e->reserved, e->config.backend);
+  cel_foldings_release(&e->foldings);
   cel_records_release(&e->records);
   cel_window_release(&e->window);
   cel_ready_release(&e->ready);
   cel_lanes_release(&e->lanes);
   cel_conflicts_destroy(e->conflicts);
-  cel_vec_release(&e->reserved.all);
   cel_vec_release(&e->settled);
   cel_vec_release(&e->early);
+  cel_vec_release(&e->scant);
   cel_free(e);
 }
 

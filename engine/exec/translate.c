@@ -58,9 +58,7 @@ static void see_row(cel_view *view, const cel_reducer *reducer) {
   view->layout = view->box = reducer->extent;
 }
 
-/* How far an access reaches around items, or that it writes them. False: it
- * writes otherwise. */
-static bool use_of(const cel_access *access, cel_fold_view *out) {
+bool cel_translate_use(const cel_access *access, cel_fold_view *out) {
   cel_reach reach;
   *out = (cel_fold_view){.array = -1,
                          .element_size = access->buffer->element_size};
@@ -92,7 +90,7 @@ static void translate_uses(cel_record *record, const cel_task *task) {
   cel_vec_clear(&record->uses);
   for (uint32_t i = 0; i < task->accesses; ++i) {
     cel_fold_view use;
-    if (!use_of(&task->access[i], &use)) return;
+    if (!cel_translate_use(&task->access[i], &use)) return;
     cel_vec_push(&record->uses, use);
   }
   record->job.use = record->uses.at;

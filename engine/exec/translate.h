@@ -44,6 +44,7 @@ typedef struct cel_record {
   cel_sample sample; /* of its job's call */
   CEL_VEC(cel_view) views;
   CEL_VEC(cel_fold_view) uses; /* of a step of a fold, one for each view */
+  struct cel_folding *folding; /* of a fold: folding.h */
   CEL_VEC(cel_after) afters;
   uint64_t *known; /* of a job in a lane, where the backend chains: lanes.h */
   CEL_VEC(cel_strided) pieces;
@@ -59,7 +60,10 @@ void cel_records_give(cel_records *records, cel_record *record);
 /* Frees those that were given back. */
 void cel_records_release(cel_records *records);
 
-/* COPY, INIT, KERNEL, HOST: fills record->job. */
+/* How far an access reaches around items, or that it writes them, as one of an
+ * array; of array -1: it reads otherwise. False: it writes otherwise. */
+bool cel_translate_use(const cel_access *access, cel_fold_view *out);
+/* COPY, INIT, KERNEL without a fold, HOST: fills record->job. */
 void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
                        int64_t ranks);
 /* SEND, RECEIVE: fills record->messages, but for `chained`. */

@@ -433,6 +433,21 @@ void cel__coherence_produce(cel__coherence *all) {
   }
 }
 
+void cel__coherence_leave(cel__coherence *all, const cel__tracked *in,
+                          const cel_box *range, cel_region *keep) {
+  cel_map *current = cel__coherence_of(all, in->made.buffer);
+  cel_box within;
+  find_current(all, in, &in->made.layout, keep);
+  cel_region_remove(keep, range);
+  if (!cel_box_intersect(&in->made.layout, range, &within)) return;
+  cel_map_query(current, &within, &all->found);
+  for (uint32_t i = 0; i < all->found.n; ++i) {
+    const cel_map_entry *at = &all->found.at[i];
+    if ((at->value >> in->made.memory & 1) != 0)
+      cel_map_update(current, &at->box, elsewhere(at->value, in->made.memory));
+  }
+}
+
 /* Nothing of the region counts as written. */
 static void forget(cel_map *current, const cel_region *region) {
   for (uint32_t b = 0; b < region->n; ++b)

@@ -43,6 +43,12 @@ void cel__coherence_produce(cel__coherence *coherence);
  * current on the devices that get it alone; what comes from a device of this
  * one is current there, too. */
 void cel__coherence_spread(cel__coherence *coherence);
+/* What a fold leaves of an allocation that it writes in. Into *keep what is
+ * current there beyond the range; what is so within is not any more, wherever
+ * the fold does not write it, as other ranks have. To be called before what it
+ * writes is produced. */
+void cel__coherence_leave(cel__coherence *coherence, const cel__tracked *in,
+                          const cel_box *range, cel_region *keep);
 /* What the plan overwrites unread need not be kept until it does so. */
 void cel__coherence_discard(cel__coherence *coherence);
 /* Where a buffer is current, as an outline; valid until that changes. */

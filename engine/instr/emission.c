@@ -202,6 +202,36 @@ void cel__emit_launch(cel__emission *e, const cel__plan *plan, uint32_t p) {
   cel__emission_end(e, instr);
 }
 
+static bool writes(const cel__plan *plan, const cel__tracked *in) {
+  for (uint32_t i = 0; i < plan->used; ++i)
+    if (plan->touches.at[i].produces && plan->touches.at[i].lies == in)
+      return true;
+  return false;
+}
+
+void cel__emit_fold(cel__emission *e, const cel__plan *plan,
+                    const cel_instr_fold *fold) {
+  const cel__part *part = &plan->parts.at[0];
+  cel_instr *instr = begin(e, CEL_INSTR_KERNEL, part->priority);
+  cel_place_in *place = room_for(e, plan->accesses * sizeof *place);
+  instr->device = part->device;
+  instr->run.chunk = part->chunk;
+  instr->run.view = place;
+  instr->run.fold = fold;
+  for (uint32_t i = 0; i < plan->accesses; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    bool empty = cel_box_is_empty(&touch->hull);
+    place[i] = (cel_place_in){.allocation = empty ? NULL : &touch->lies->made,
+                              .box = touch->hull};
+    if (empty) continue;
+    if (touch->produces)
+      report(e, touch->lies, &touch->lies->made.layout, cel_track_update);
+    else if (!writes(plan, touch->lies))
+      track_touch(e, touch, cel_track_read);
+  }
+  cel__emission_end(e, instr);
+}
+
 /* A message as an instruction has it; *at as in cel__plan_covering. */
 static cel_sent sent(cel__emission *e, const cel__plan *plan,
                      const cel__carried *carried, uint32_t *at) {

@@ -1,4 +1,5 @@
-/* Folds (fold/fold.h), step by step: each is as a command of its own, of the
+/* Folds (fold/fold.h). One that a device takes as a whole is one instruction:
+ * fused.c. Others go step by step: each is as a command of its own, of the
  * step's task and its box. What that writes beyond the chunk is current here as
  * far as this graph knows. No other rank asks for it, and no step behind the
  * fold reads it: the command graph knows that others own it, and has them send
@@ -222,9 +223,26 @@ static cel_status add_sweep(cel_instr_graph *graph, const cel_command *command,
   return CEL_E_OK;
 }
 
+/* As one KERNEL, where all that its steps touch fits into the memory. */
+static cel_status fuses(cel_instr_graph *graph, const cel_command *command,
+                        bool sweeps, bool *out) {
+  *out = cel__fused_suits(graph, command);
+  if (*out && sweeps) {
+    sweep w = {.fold = command->task->folded, .chunk = &command->chunk};
+    plan_sweep(graph, &w);
+    *out = w.bands == 1 && w.last == w.fold->steps;
+  }
+  if (!*out || !cel__memory_limited(graph->memories)) return CEL_E_OK;
+  CEL_TRY(cel__plan_make(graph, command));
+  *out = cel__memory_fits(graph->memories, 1);
+  return CEL_E_OK;
+}
+
 cel_status cel__fold_add(cel_instr_graph *graph, const cel_command *command) {
   const cel_fold *fold = command->task->folded;
-  bool sweeps = may_sweep(graph, fold, &command->chunk);
+  bool sweeps = may_sweep(graph, fold, &command->chunk), one;
+  CEL_TRY(fuses(graph, command, sweeps, &one));
+  if (one) return cel__lookahead_add(graph, command);
   for (int32_t s = 0; s < fold->steps;) {
     sweep w = {.fold = fold,
                .chunk = &command->chunk,

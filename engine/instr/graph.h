@@ -10,6 +10,7 @@
  *   interior.c     what of a chunk lacks nothing
  *   together.c     what many messages bring, as one
  *   fold.c         a command that stands for several tasks
+ *   fused.c        the same as one instruction
  *   again.c        commands that are carried out as they were before
  *   instr_graph.c  one function per command kind, on top of these
  *
@@ -117,6 +118,16 @@ cel_status cel__lookahead_flush(cel_instr_graph *graph);
 
 /* Takes a command that stands for several tasks. */
 cel_status cel__fold_add(cel_instr_graph *graph, const cel_command *command);
+
+/* ---- fused.c ------------------------------------------------------------- */
+
+/* Whether the command, which stands for several tasks, may be one KERNEL, as
+ * far as it does not matter what fits into memory. */
+bool cel__fused_suits(const cel_instr_graph *graph, const cel_command *command);
+/* Adds to the plan, which has the touches of the fold, what its steps touch. */
+cel_status cel__fused_touch(cel_instr_graph *graph);
+/* Emits it, for a plan that is placed. */
+cel_status cel__fused_emit(cel_instr_graph *graph);
 
 /* ---- instr_graph.c ------------------------------------------------------- */
 

@@ -50,6 +50,11 @@
  * chunk that needs more than there is at once is carried out in *rounds*, one
  * run of it after another.
  *
+ * Folds: where the backend takes several steps as one job, a fold whose steps
+ * all fit into the memory of the rank's one device is one KERNEL. It has those
+ * allocations that its steps write for itself: the executor may leave what they
+ * hold in other memory of the same size, which is theirs from then on.
+ *
  * Lookahead: commands are held back while they would allocate, until two
  * horizons pass without a new allocation, or an epoch or flush comes; then one
  * allocation serves all that was seen. Commands that allocate nothing go
@@ -139,6 +144,22 @@ typedef struct cel_sent {
   const cel_place_in *piece;
 } cel_sent;
 
+/* A step of a fold that is one KERNEL. */
+typedef struct cel_instr_step {
+  const cel_task *task;
+  cel_box chunk;
+  const cel_place_in *view; /* task->accesses of them */
+} cel_instr_step;
+
+typedef struct cel_instr_fold {
+  int32_t steps;
+  const cel_instr_step *step;
+  /* What of the allocations that steps write must stay as it is. All else there
+   * is either written by the last step of its buffer, or of no account. */
+  uint32_t kept;
+  const cel_place_in *keeps;
+} cel_instr_fold;
+
 typedef struct cel_instr {
   uint64_t id;
   cel_instr_kind kind;
@@ -160,9 +181,10 @@ typedef struct cel_instr {
     } copy; /* COPY, INIT */
     struct {
       cel_box chunk;
-      const cel_place_in *view; /* task->accesses of them */
-    } run;                      /* KERNEL, HOST, RELEASE */
-    cel_sent message;           /* SEND, RECEIVE */
+      const cel_place_in *view;   /* task->accesses of them */
+      const cel_instr_fold *fold; /* of a KERNEL; else null */
+    } run;                        /* KERNEL, HOST, RELEASE */
+    cel_sent message;             /* SEND, RECEIVE */
     struct {
       const cel_exchange *exchange; /* the command's */
       /* Of its place, and of those of others in its list; or the device's. */
@@ -208,6 +230,7 @@ typedef struct cel_instr_graph_config {
    * for each item; 0: chunks stay whole; less: chunks of so much are cut
    * whatever they lack, for specs. */
   int64_t interior_bytes;
+  bool fuses; /* the backend's: a fold may be one KERNEL */
   /* For specs: a fold's steps go in sweeps (fold.c) where they touch more than
    * this, whatever the memory holds; 0: where they touch more than it holds. */
   uint64_t sweep_bytes;

@@ -34,8 +34,11 @@ static cel_status prepare(cel_instr_graph *graph, int32_t priority) {
 
 static cel_status execute_plan(cel_instr_graph *graph) {
   CEL_TRY(prepare(graph, CEL__PRIORITY_MEMORY));
-  for (uint32_t p = 0; p < graph->plan.parts.n; ++p)
-    cel__emit_launch(graph->emission, &graph->plan, p);
+  if (graph->plan.command->task->folded != NULL)
+    CEL_TRY(cel__fused_emit(graph));
+  else
+    for (uint32_t p = 0; p < graph->plan.parts.n; ++p)
+      cel__emit_launch(graph->emission, &graph->plan, p);
   cel__coherence_produce(graph->coherence);
   return CEL_E_OK;
 }

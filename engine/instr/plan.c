@@ -268,6 +268,14 @@ static cel_status plan_execute(cel_instr_graph *graph) {
   return CEL_E_OVERLAP;
 }
 
+/* A fold that is one instruction. */
+static cel_status plan_fold(cel_instr_graph *graph) {
+  CEL_TRY(make_parts(graph, true));
+  cel_assert(graph->plan.parts.n == 1);
+  CEL_TRY(touch_parts(graph));
+  return cel__fused_touch(graph);
+}
+
 /* ---- rounds -------------------------------------------------------------- */
 
 /* Run i of `rounds` of each device's chunk. */
@@ -354,6 +362,7 @@ cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command) {
       command->kind == CEL_COMMAND_EXECUTE ? command->task->accesses : 1;
   switch (command->kind) {
   case CEL_COMMAND_EXECUTE:
+    if (command->task->folded != NULL) return plan_fold(graph);
     CEL_TRY(plan_execute(graph));
     return plan_rounds(graph);
   case CEL_COMMAND_PUSH:

@@ -255,6 +255,7 @@ void cel__scheduler_init(cel_engine *engine) {
       .lookahead = c->lookahead,
       .interior_bytes = c->interior_bytes,
       .sweep_bytes = c->sweep_bytes,
+      .fuses = c->backend->spares,
       .together_peers = c->together_peers,
       .emit = emit_instr,
       .advise = c->advise,

@@ -15,8 +15,16 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_fold.h"
 #include "embed/embedded.h"
+#include "tuning.h"
 
-enum { STEPS = 12, ARRAYS = 6, VIEWS = 4, DEEP = 64 };
+enum {
+  STEPS = 12,
+  ARRAYS = 6,
+  VIEWS = 4,
+  DEEP = 64,
+  RIM = 4,
+  COPIES = ARRAYS * RIM
+};
 
 static const char source[] =
     "kernel void wave(item<2> it, inout<float, 2> up, in<float, 2> u, float c) "
@@ -44,6 +52,11 @@ static const char source[] =
     "  nv(y, x) = b + 0.08f * (v(n, x) + v(s, x) + v(y, l) + v(y, r) - 4 * b) "
     "+ abb - (c + 0.06f) * b;\n"
     "}\n"
+    "kernel void open(item<2> it, in<float, 2> a, out<float, 2> b, float c) {\n"
+    "  const int y = it[0], x = it[1];\n"
+    "  b(y, x) = c * (a(y - 1, x) + a(y + 1, x) + a(y, x - 1) + a(y, x + 1)) - "
+    "a(y, x) * 0.5f;\n"
+    "}\n"
     "kernel void one(item<2> it, in<float, 2> x, out<float, 2> y, float c) {\n"
     "  y(it[0], it[1]) = c * x(it[0], it[1]) + it[1];\n"
     "}\n"
@@ -58,7 +71,7 @@ static const char source[] =
     "  w(it[0], it[1]) += z(it[0], it[1]) * c;\n"
     "}\n";
 
-enum { WAVE, FAR, GRAY, ONE, TWO, THREE };
+enum { WAVE, FAR, GRAY, OPEN, ONE, TWO, THREE };
 
 static cel_cuda *cuda;
 static cel_backend *backend;
@@ -130,7 +143,7 @@ static void submit(int32_t lane, cel_job *job) {
  * spare */
 
 typedef struct held {
-  float *host;
+  float *host, *before;
   void *steps, *fold, *spare;
 } held;
 
@@ -149,6 +162,7 @@ static void reserve_all(int64_t elements) {
   room = elements;
   for (int a = 0; a < ARRAYS; ++a) {
     array[a].host = reserve(0, (uint64_t)elements * sizeof(float));
+    array[a].before = cel_alloc((size_t)elements * sizeof(float));
     void **to[] = {&array[a].steps, &array[a].fold, &array[a].spare};
     for (int i = 0; i < 3; ++i)
       *to[i] = reserve(1, (uint64_t)elements * sizeof(float));
@@ -175,27 +189,31 @@ typedef struct made {
   cel_fold_view use[STEPS][VIEWS];
   cel_view view[STEPS][VIEWS];
   cel_fold_array array[ARRAYS];
-  cel_box range, chunk;
+  cel_fold_copy copy[COPIES];
+  cel_box all, range, chunk; /* of the arrays; of the steps; of the last one */
 } made;
 
 static made fold;
 
-static void start_fold(int32_t steps, int32_t arrays, int64_t h, int64_t w) {
+/* Arrays of h x w, and a range that leaves `rim` of them out, of each side. */
+static void start_fold(int32_t steps, int32_t arrays, int64_t h, int64_t w,
+                       const int64_t rim[RIM]) {
   memset(&fold, 0, sizeof fold);
-  fold.range = (cel_box){{0, 0, 0}, {h, w, 1}};
+  fold.all = (cel_box){{0, 0, 0}, {h, w, 1}};
+  fold.range = (cel_box){{rim[0], rim[2], 0}, {h - rim[1], w - rim[3], 1}};
   fold.chunk = fold.range;
   fold.face = (cel_fold_job){
       .steps = steps, .step = fold.step, .arrays = arrays, .array = fold.array};
   for (int32_t a = 0; a < arrays; ++a)
     fold.array[a] = (cel_fold_array){.dims = 2,
                                      .element_size = sizeof(float),
-                                     .memory = {array[a].fold, fold.range},
-                                     .spare = array[a].spare,
+                                     .memory = {array[a].fold, fold.all},
                                      .live = true};
 }
 
-/* `arrays`: a letter each, in capitals those that are written. */
-static void set_step(int32_t s, int32_t kernel, const char *arrays,
+/* `arrays`: a letter each, in capitals those that are written; if not `keeps`,
+ * all of them. */
+static void set_step(int32_t s, int32_t kernel, const char *arrays, bool keeps,
                      int32_t below, int32_t above) {
   float c = .25f;
   cel_fold_call *step = &fold.step[s];
@@ -208,7 +226,8 @@ static void set_step(int32_t s, int32_t kernel, const char *arrays,
   step->call.view = fold.view[s];
   for (int32_t k = 0; arrays[k] != '\0'; ++k) {
     cel_fold_view *use = &fold.use[s][k];
-    use->writes = use->keeps = arrays[k] < 'a';
+    use->writes = arrays[k] < 'a';
+    use->keeps = use->writes && keeps;
     use->array = arrays[k] - (use->writes ? 'A' : 'a');
     for (int d = 0; d < 2 && !use->writes; ++d) {
       use->below[d] = below;
@@ -217,32 +236,50 @@ static void set_step(int32_t s, int32_t kernel, const char *arrays,
   }
 }
 
-static cel_box grown(const cel_box *box, const int32_t by[4]) {
-  cel_box r = *box, all = fold.range;
+static cel_box grown(const cel_box *box, const int32_t by[4],
+                     const cel_box *within) {
+  cel_box r = *box;
   for (int d = 0; d < 2; ++d) {
-    r.min[d] -= by[2 * d];
-    r.max[d] += by[2 * d + 1];
+    r.min[d] -= by[(size_t)2 * (size_t)d];
+    r.max[d] += by[(size_t)2 * (size_t)d + 1];
   }
-  cel_box_intersect(&r, &all, &r);
+  cel_box_intersect(&r, within, &r);
   return r;
 }
 
 static void set_chunk(const cel_box *chunk) {
   fold.chunk = *chunk;
   for (int32_t s = 0; s < fold.face.steps; ++s) {
-    int32_t margin[4], more[4];
+    int32_t margin[4];
     cel__cuda_fold_margin(&fold.face, s, margin);
-    cel__cuda_fold_margin(&fold.face, s - 1, more);
-    fold.step[s].call.chunk = grown(chunk, margin);
-    cel_box reads = grown(chunk, more);
+    cel_box own = grown(chunk, margin, &fold.range);
+    fold.step[s].call.chunk = own;
     for (int32_t k = 0; k < fold.step[s].call.views; ++k) {
       const cel_fold_view *use = &fold.use[s][k];
+      const int32_t reach[4] = {use->below[0], use->above[0], use->below[1],
+                                use->above[1]};
       fold.view[s][k] =
           (cel_view){.base = array[use->array].fold,
-                     .layout = fold.range,
-                     .box = use->writes ? fold.step[s].call.chunk : reads};
+                     .layout = fold.all,
+                     .box = use->writes ? own : grown(&own, reach, &fold.all)};
     }
   }
+}
+
+/* Spare memory for those that need it; what is around the range goes there. */
+static void set_spares(void) {
+  uint32_t n = 0;
+  for (int32_t a = 0; a < fold.face.arrays; ++a) {
+    if (!cel_fold_needs_spare(&fold.face, a)) continue;
+    fold.array[a].spare = array[a].spare;
+    for (int d = 0; d < 2; ++d) {
+      fold.copy[n] = fold.copy[n + 1] = (cel_fold_copy){a, fold.all};
+      fold.copy[n++].box.max[d] = fold.range.min[d];
+      fold.copy[n++].box.min[d] = fold.range.max[d];
+    }
+  }
+  fold.face.copies = n;
+  fold.face.copy = fold.copy;
 }
 
 static void let_go(void) {
@@ -254,18 +291,20 @@ static void let_go(void) {
 static void fuse(void) {
   int64_t begin = cel_now_ns();
   for (;;) {
-    fold.face.fused = cel_module_fuse(&fold.face);
+    const int32_t steps = fold.face.steps;
+    fold.face.manner = backend->folds(backend, 0, &fold.face);
     if (fold.face.fused == NULL) {
       printf("no fused entry\n");
       exit(1);
     }
-    if (backend->folds(backend, 0, &fold.face) != CEL_FOLD_PLAIN) return;
+    if (fold.face.steps == steps && fold.face.manner != CEL_FOLD_PLAIN) break;
     if (cel_now_ns() - begin > 100000000000) {
       printf("the fused entry does not come\n");
       exit(1);
     }
     sched_yield();
   }
+  if (fold.face.manner == CEL_FOLD_TO_SPARE) set_spares();
 }
 
 /* Which memory of each array the steps are given. */
@@ -314,72 +353,108 @@ static void choose_chunk(void) {
 }
 
 static void choose_fold(void) {
-  int64_t h = pick(1, 300), w = pick(1, 300), which = pick(0, 3);
-  int32_t steps = (int32_t)pick(2, which == 2 || which == 1 ? 4 : 8);
-  start_fold(which == 3 ? 3 : steps, which == 3 || which == 2 ? 4 : 2, h, w);
-  for (int32_t s = 0; s < steps && which < 3; ++s) {
-    if (which == 0) set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", 1, 1);
-    if (which == 1) set_step(s, FAR, s % 2 == 0 ? "aB" : "bA", 2, 2);
-    if (which == 2) set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", 1, 1);
+  enum { KINDS = 5 };
+  int64_t h = pick(1, 300), w = pick(1, 300), which = pick(0, KINDS - 1);
+  int64_t rim[RIM] = {0};
+  int32_t steps = (int32_t)pick(2, CEL_TUNE_FOLD_TILE_STEPS);
+  bool keeps = cel_random_chance(&chosen, 50);
+  for (int i = 0; i < RIM && (which == OPEN || cel_random_chance(&chosen, 50));
+       ++i)
+    rim[i] = pick(1, 4);
+  h += rim[0] + rim[1];
+  w += rim[2] + rim[3];
+  bool chain = which == KINDS - 1;
+  start_fold(chain ? 3 : steps, chain || which == GRAY ? 4 : 2, h, w, rim);
+  for (int32_t s = 0; s < steps && !chain; ++s) {
+    if (which == WAVE) set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
+    if (which == FAR) set_step(s, FAR, s % 2 == 0 ? "aB" : "bA", true, 2, 2);
+    if (which == GRAY)
+      set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", keeps, 1, 1);
+    if (which == OPEN) set_step(s, OPEN, s % 2 == 0 ? "aB" : "bA", keeps, 1, 1);
   }
-  if (which == 3) {
-    set_step(0, ONE, "aB", 0, 0);
-    set_step(1, TWO, "baC", 0, 0);
-    set_step(2, THREE, "cD", 0, 0);
+  if (chain) {
+    set_step(0, ONE, "aB", keeps, 0, 0);
+    set_step(1, TWO, "baC", true, 0, 0);
+    set_step(2, THREE, "cD", true, 0, 0);
     fold.array[1].live = cel_random_chance(&chosen, 50);
   }
   choose_chunk();
 }
 
-static void fill(const cel_box *box) {
+static void fill(void) {
+  const cel_box *box = &fold.all;
   for (int32_t a = 0; a < fold.face.arrays; ++a) {
     for (int64_t i = 0; i < cel_box_volume(box); ++i)
       array[a].host[i] = (float)pick(-2000, 2000) / 1024;
     copy(array[a].host, array[a].steps, false, box);
     copy(array[a].host, array[a].fold, false, box);
+    for (int64_t i = 0; i < cel_box_volume(box); ++i)
+      array[a].before[i] = array[a].host[i] += 100;
     copy(array[a].host, array[a].spare, false, box);
   }
 }
 
-/* What is of the chunk; and nothing else of the spare memory was touched. */
-static void compare(int64_t i, cel_fold_manner manner) {
-  const cel_box *all = &fold.range, *c = &fold.chunk;
+static void say_differs(int64_t i, int32_t a, int64_t y, int64_t x, float is,
+                        float want) {
+  const cel_box *c = &fold.chunk, *r = &fold.range;
+  printf("fold %lld, array %d differs at %lld, %lld: %a, not %a; %d steps of "
+         "%s, %lld x %lld, range %lld..%lld x %lld..%lld, chunk %lld..%lld x "
+         "%lld..%lld\n",
+         (long long)i, a, (long long)y, (long long)x, (double)is, (double)want,
+         fold.face.steps, fold.step[0].work->cuda->name,
+         (long long)fold.all.max[0], (long long)fold.all.max[1],
+         (long long)r->min[0], (long long)r->max[0], (long long)r->min[1],
+         (long long)r->max[1], (long long)c->min[0], (long long)c->max[0],
+         (long long)c->min[1], (long long)c->max[1]);
+  exit(3);
+}
+
+static uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static bool is_in(const cel_box *box, int64_t y, int64_t x) {
+  return y >= box->min[0] && y < box->max[0] && x >= box->min[1] &&
+         x < box->max[1];
+}
+
+/* What is of the chunk, and around the range; and nothing else of the spare
+ * memory was touched. */
+static void compare(int64_t i) {
+  const cel_box *all = &fold.all;
   size_t bytes = (size_t)cel_box_volume(all) * sizeof(float);
   float *want = cel_alloc(bytes);
   for (int32_t a = 0; a < fold.face.arrays; ++a) {
+    const bool moved = fold.array[a].spare != NULL;
     if (!fold.array[a].live) continue;
     copy(array[a].steps, array[a].host, true, all);
     memcpy(want, array[a].host, bytes);
-    copy(manner == CEL_FOLD_TO_SPARE ? array[a].spare : array[a].fold,
-         array[a].host, true, all);
-    for (int64_t y = c->min[0]; y < c->max[0]; ++y)
-      for (int64_t x = c->min[1]; x < c->max[1]; ++x) {
+    copy(moved ? array[a].spare : array[a].fold, array[a].host, true, all);
+    for (int64_t y = 0; y < all->max[0]; ++y)
+      for (int64_t x = 0; x < all->max[1]; ++x) {
         int64_t at = y * all->max[1] + x;
-        if (memcmp(&want[at], &array[a].host[at], sizeof *want) == 0) continue;
-        printf(
-            "fold %lld, array %d differs at %lld, %lld: %a, not %a; %d steps "
-            "of %s, %lld x %lld, chunk %lld..%lld x %lld..%lld\n",
-            (long long)i, a, (long long)y, (long long)x,
-            (double)array[a].host[at], (double)want[at], fold.face.steps,
-            fold.step[0].work->cuda->name, (long long)all->max[0],
-            (long long)all->max[1], (long long)c->min[0], (long long)c->max[0],
-            (long long)c->min[1], (long long)c->max[1]);
-        exit(3);
+        bool own = is_in(&fold.chunk, y, x), rim = !is_in(&fold.range, y, x);
+        if (!own && !rim && !moved) continue;
+        float is = array[a].host[at];
+        float be = own || rim ? want[at] : array[a].before[at];
+        if (bits_of(be) != bits_of(is)) say_differs(i, a, y, x, is, be);
       }
   }
   cel_free(want);
 }
 
 static void random_folds(int64_t count) {
-  reserve_all(300 * 300);
+  enum { SIDE = 310 };
+  reserve_all((int64_t)SIDE * SIDE);
   for (int64_t i = 0; i < count; ++i) {
     choose_fold();
     fuse();
-    fill(&fold.range);
-    cel_fold_manner manner = backend->folds(backend, 0, &fold.face);
+    fill();
     run_steps();
     run_fold();
-    compare(i, manner);
+    compare(i);
     let_go();
   }
   printf("%lld folds\n", (long long)count);
@@ -400,18 +475,19 @@ static void speed(const char *name, int64_t n, int32_t steps) {
   cel_job plain[STEPS];
   bool five = strcmp(name, "five") == 0, gray = strcmp(name, "gray") == 0;
   reserve_all(n * n);
-  start_fold(steps, five || gray ? 4 : 2, n, n);
+  static const int64_t rim[RIM];
+  start_fold(steps, five || gray ? 4 : 2, n, n, rim);
   for (int32_t s = 0; s < steps; ++s) {
     if (gray)
-      set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", 1, 1);
+      set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", false, 1, 1);
     else if (!five)
-      set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", 1, 1);
+      set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
     else if (s % 3 == 0)
-      set_step(s, ONE, "aB", 0, 0);
+      set_step(s, ONE, "aB", false, 0, 0);
     else if (s % 3 == 1)
-      set_step(s, TWO, "baC", 0, 0);
+      set_step(s, TWO, "baC", true, 0, 0);
     else
-      set_step(s, THREE, "cD", 0, 0);
+      set_step(s, THREE, "cD", true, 0, 0);
   }
   if (five) fold.array[1].live = fold.array[2].live = false;
   set_chunk(&fold.range);

@@ -59,7 +59,8 @@ static celer::fold_array give(plane &from, plane &to, const area &may) {
   a.from = (const unsigned char *)from.at.data();
   a.to = (unsigned char *)to.at.data();
   a.stride0 = from.pitch;
-  a.loads = a.stores = 1;
+  a.loads = celer::loads_all;
+  a.stores = 1;
   a.min[0] = may.min[0];
   a.max[0] = may.max[0];
   a.min[2] = may.min[1];
@@ -83,7 +84,7 @@ static unsigned over(int n, int by) {
 constexpr int K = 4;
 #define WAVE(k, a, b) celer::step<&wave, celer::margin<k, k, k, k>, a, b>
 using wave_fold =
-    celer::fold<celer::elements<celer::element<4, 4>, celer::element<4, 4>>,
+    celer::fold<celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
                 WAVE(3, 0, 1), WAVE(2, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
 using wave_packed = celer::entry<&wave>::packed;
 
@@ -97,7 +98,7 @@ static void run_tiles(const void *a) {
 // Steps that compute less than the next one reads.
 static void run_short(const void *a) {
   using fold =
-      celer::fold<celer::elements<celer::element<4, 4>, celer::element<4, 4>>,
+      celer::fold<celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
                   WAVE(3, 0, 1), WAVE(1, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
   fold::tile<celer::margin<K, K, K, K>>(*(const fold::packed *)a);
 }
@@ -162,7 +163,7 @@ static void tiles(int h, int w, const area &chunk) {
 
 #define PLAIN(f, ...) celer::step<&f, celer::margin<0, 0, 0, 0>, __VA_ARGS__>
 using chain_fold =
-    celer::fold<celer::elements<celer::element<4, 4>, celer::element<4, 4>,
+    celer::fold<celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>,
                                 celer::element<4, 4>>,
                 PLAIN(first, 0, 1), PLAIN(second, 1, 0, 2), PLAIN(third, 2, 0)>;
 

@@ -75,12 +75,14 @@ static void start(cluster *c) {
                                   .park = &r->park,
                                   .seed = cel_random_next(&c->random),
                                   .chains = p->chains,
+                                  .spares = p->spares,
                                   .grain = p->grain,
                                   .whole = p->whole,
                                   .block = p->block,
                                   .capacity = program_capacity(p, p->block),
                                   .own_memory = p->own_memory};
     must(cel_backend_simulated(&backend, &r->backend));
+    rank_watch(r);
     cel_host_config host = {.lanes = 1,
                             .simulated = true,
                             .seed = cel_random_next(&c->random),

@@ -474,6 +474,7 @@ static void generate_folds(program *p) {
   cel_random r = {p->seed ^ 0x666f6c64};
   p->fold = (int)pick_of(&r, most, 8);
   if (cel_random_chance(&r, 50)) p->sweep_bytes = 1 << pick(&r, 5, 12);
+  p->spares = cel_random_chance(&r, 60);
 }
 
 /* Collectives between devices, where they can be. */
@@ -686,8 +687,8 @@ void program_print(const program *p) {
       "large %llu, interior %lld, joins %u, grain %llu, %d hosts, direct "
       "from %llu, far from %llu, "
       "chained to %llu, blocks of %llu, whole below %llu, room %d %%, "
-      "collectives between %d devices up to %llu and %llu, folds of %d, sweeps "
-      "from %llu\n",
+      "collectives between %d devices up to %llu and %llu, folds of %d%s, "
+      "sweeps from %llu\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
       p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
       p->alike ? ", alike" : "", p->chains ? ", chains" : "",
@@ -703,7 +704,7 @@ void program_print(const program *p) {
       (unsigned long long)p->whole, p->room, p->collective.devices,
       (unsigned long long)p->collective.most,
       (unsigned long long)p->collective.packed_most, p->fold,
-      (unsigned long long)p->sweep_bytes);
+      p->spares ? " as one" : "", (unsigned long long)p->sweep_bytes);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

@@ -204,7 +204,9 @@ typedef enum harm {
   HARM_DEAD,    /* what only steps before the last write is not kept */
   HARM_DISCARD, /* what `write` keeps is not there around a chunk */
   HARM_REST,    /* a step that is left alone is left out */
-  HARM_NEAR     /* the processor is told that steps read nothing around items */
+  HARM_NEAR,    /* devices are told that steps read nothing around items */
+  HARM_RIM,     /* what lies beyond a range stays where the rest was */
+  HARM_STAY     /* devices that leave a fold elsewhere leave it where it was */
 } harm;
 
 /* A rank that dies or falls silent (`fault`), on the cluster's clock; lost_ns
@@ -246,6 +248,7 @@ typedef struct program {
   uint64_t small_bytes, large_bytes;
   int64_t interior_bytes;
   uint64_t sweep_bytes;
+  bool spares; /* devices take folds as one, and may leave them elsewhere */
   uint32_t together_peers;
   cel_fault fault; /* to see the checks fail */
   uint64_t fault_at;
@@ -592,6 +595,10 @@ void rank_backend(rank *r);
 /* Creates the engine over what is there already. */
 /* Devices that are simulated, which carry out all that is put on streams. */
 void rank_simulated(rank *r);
+/* Counts the folds that its devices are given, and harms them as the program
+ * says. Of all ranks alike; not where they are in threads, but to harm. */
+void rank_watch(rank *r);
+void rank_print_folds(void);
 /* fake_gpus.c: what they exchange goes by a fake of NCCL. All ranks. */
 void rank_fake_gpus(rank *r);
 void rank_start(rank *r, bool threads);

@@ -48,7 +48,8 @@ static int usage(void) {
       "random_programs [--threads | --cuda | --mpi | --dry | --folded]\n"
       "  [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
       "[--diverge] [--fail] [--lose]\n"
-      "  [--fault drop|swap|duplicate|thin|flat|dead|discard|rest|near]\n");
+      "  [--fault "
+      "drop|swap|duplicate|thin|flat|dead|discard|rest|near|rim|stay]\n");
   return 2;
 }
 
@@ -63,9 +64,9 @@ static bool parse_fault(const char *name, cel_fault *out) {
 }
 
 static bool parse_harm(const char *name, harm *out) {
-  static const char *const names[] = {NULL,      "thin", "flat", "dead",
-                                      "discard", "rest", "near"};
-  for (int i = 1; i < 7; ++i)
+  static const char *const names[] = {NULL,   "thin", "flat", "dead", "discard",
+                                      "rest", "near", "rim",  "stay"};
+  for (int i = 1; i < 9; ++i)
     if (strcmp(names[i], name) == 0) *out = (harm)i;
   return *out != HARM_NOT;
 }
@@ -180,6 +181,7 @@ static void print_tally(tally t) {
     *(n < 4 ? &few : &more) += t.folds[n];
   printf("folds executed: %llu of 2 or 3 steps, %llu of more\n",
          (unsigned long long)few, (unsigned long long)more);
+  rank_print_folds();
 }
 
 int main(int argc, char **argv) {

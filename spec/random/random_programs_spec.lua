@@ -37,6 +37,9 @@ describe("random programs", function()
     for count in text:match("folds executed: ([^\n]*)\n"):gmatch("(%d+) of") do
       assert.is_true(tonumber(count) > 0, text)
     end
+    for count in text:match("parts of folds: ([^\n]*)\n"):gmatch("%d+") do
+      assert.is_true(tonumber(count) > 0, text)
+    end
     local features = 0
     for count, words in text:match("programs with (%d[^\n]*)\n"):gmatch("(%d+) ([^,]+)") do
       assert.is_true(tonumber(count) > 0, words)
@@ -67,6 +70,13 @@ describe("random programs", function()
     it("fail when steps are taken together wrongly: " .. fault, function()
       local _, failures = run("--folded --count 300 --fault " .. fault)
       assert.is_true(failures >= 5)
+    end)
+  end
+
+  for _, fault in ipairs({ "rim", "stay", "near" }) do
+    it("fail when devices take steps together wrongly: " .. fault, function()
+      local _, failures = run("--count 400 --fault " .. fault)
+      assert.is_true(failures >= 1)
     end)
   end
 

@@ -485,20 +485,54 @@ void rank_open_gpus(rank *r) {
   r->cuda->pack_rows = 1;
 }
 
-static void (*submit_truly)(cel_backend *b, int32_t device, int32_t lane,
-                            cel_job *job); /* HARM_NEAR */
+/* ---- jobs on their way to devices ------------------------------------------
+ */
 
-static void submit_near(cel_backend *b, int32_t device, int32_t lane,
-                        cel_job *job) {
-  cel_fold_view *use = (cel_fold_view *)(uintptr_t)job->use;
-  for (int32_t k = 0; use != NULL && k < job->call.views; ++k)
+static void (*submit_truly)(cel_backend *b, int32_t device, int32_t lane,
+                            cel_job *job);
+static harm submit_harm;
+static uint64_t carried_out[CEL_FOLD_TO_SPARE + 1], kept_boxes;
+
+void rank_print_folds(void) {
+  printf("parts of folds: %llu plain, %llu in place, %llu to spare memory, "
+         "%llu boxes kept\n",
+         (unsigned long long)carried_out[CEL_FOLD_PLAIN],
+         (unsigned long long)carried_out[CEL_FOLD_IN_PLACE],
+         (unsigned long long)carried_out[CEL_FOLD_TO_SPARE],
+         (unsigned long long)kept_boxes);
+}
+
+static void bring_near(const cel_fold_view *uses, int32_t n) {
+  cel_fold_view *use = (cel_fold_view *)(uintptr_t)uses;
+  for (int32_t k = 0; use != NULL && k < n; ++k)
     for (int d = 0; d < CEL_DIMS; ++d) use[k].below[d] = use[k].above[d] = 0;
+}
+
+static void harm_fold(cel_fold_job *fold) {
+  for (int32_t s = 0; submit_harm == HARM_NEAR && s < fold->steps; ++s)
+    bring_near(fold->step[s].use, fold->step[s].call.views);
+  if (submit_harm == HARM_RIM) fold->copies = 0;
+  for (int32_t a = 0; submit_harm == HARM_STAY && a < fold->arrays; ++a) {
+    cel_fold_array *array = (cel_fold_array *)(uintptr_t)&fold->array[a];
+    if (array->spare != NULL) array->spare = array->memory.base;
+  }
+}
+
+static void submit_watched(cel_backend *b, int32_t device, int32_t lane,
+                           cel_job *job) {
+  if (submit_harm == HARM_NEAR) bring_near(job->use, job->call.views);
+  for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
+    ++carried_out[f->manner];
+    kept_boxes += f->copies;
+    harm_fold((cel_fold_job *)(uintptr_t)f);
+  }
   submit_truly(b, device, lane, job);
 }
 
-static void harm_uses(cel_backend *b) {
-  submit_truly = b->submit;
-  b->submit = submit_near;
+void rank_watch(rank *r) {
+  submit_harm = r->program->harm;
+  submit_truly = r->backend->submit;
+  r->backend->submit = submit_watched;
 }
 
 void rank_backend(rank *r) {
@@ -518,7 +552,7 @@ void rank_backend(rank *r) {
     must(cel_backend_cuda(&config, r->cuda, &r->backend));
   } else {
     must(cel_backend_cpu(&config, &r->backend));
-    if (p->harm == HARM_NEAR) harm_uses(r->backend);
+    if (p->harm == HARM_NEAR) rank_watch(r);
   }
 }
 
@@ -528,6 +562,7 @@ void rank_simulated(rank *r) {
                                .park = &r->park,
                                .seed = p->seed * 16 + (uint64_t)r->index,
                                .chains = true,
+                               .spares = p->spares,
                                .own_memory = p->own_memory};
   must(cel_backend_simulated(&config, &r->backend));
 }

@@ -45,6 +45,7 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->large_bytes, 0);
   TRY(p, run, p->interior_bytes, 0);
   TRY(p, run, p->sweep_bytes, 0);
+  TRY(p, run, p->spares, false);
   TRY(p, run, p->together_peers, 0);
   TRY(p, run, p->horizon_step, 4);
   TRY(p, run, p->horizon_breadth, 64);

@@ -27,7 +27,7 @@ typedef struct cel_chore {
  */
 void cel_background_limit(int32_t threads);
 /* Has `run` called once. The chore, zero but for that, is borrowed until it
- * was waited for, or all is stopped. Thread: main. */
+ * was waited for, or all is stopped. Thread: any. */
 void cel_background_start(cel_chore *chore);
 /* The same, beside the chore that calls this, and before all others. Thread:
  * one that runs a chore. */

@@ -80,7 +80,7 @@ static void submit(cel_backend *b, int32_t device, int32_t l, cel_job *job) {
 
 /* In place, if each thread has something to do. */
 static cel_fold_manner folds(cel_backend *b, int32_t device,
-                             const cel_fold_job *fold) {
+                             cel_fold_job *fold) {
   const cel_job job = {.kind = CEL_JOB_FOLD, .fold = fold};
   const int64_t threads = ((cpu *)b)->kernels->threads;
   cel__bands bands;

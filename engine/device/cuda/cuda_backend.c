@@ -1,9 +1,11 @@
 /* GPUs as devices: memory 1 + d is device d's, memory 0 pinned host memory. */
 
 #include "base/confined.h"
+#include "device/bands.h"
 #include "device/cuda/cuda_fold.h"
 #include "device/cuda/cuda_lane.h"
 #include "device/cuda/cuda_memory.h"
+#include "tuning.h"
 
 typedef struct gpus {
   cel_backend face; /* first */
@@ -43,10 +45,20 @@ static void submit(cel_backend *b, int32_t device, int32_t lane, cel_job *job) {
   cel_cuda_crew_submit(&((gpus *)b)->crew, device, lane, job);
 }
 
+static uint64_t left(cel_backend *b, int32_t memory) {
+  const cel_cuda_memory *m = &((gpus *)b)->memory[memory];
+  uint64_t live = m->mapped - m->idle;
+  return m->limit == 0 ? UINT64_MAX : live < m->limit ? m->limit - live : 0;
+}
+
+/* Of works that are C functions, what specs are to see of it. */
 static cel_fold_manner folds(cel_backend *b, int32_t device,
-                             const cel_fold_job *fold) {
-  (void)b, (void)device;
-  return cel__cuda_folds(fold);
+                             cel_fold_job *fold) {
+  (void)device;
+  if (!((gpus *)b)->crew.host_works) return cel__cuda_folds(fold);
+  if (fold->steps > CEL_TUNE_FOLD_TILE_STEPS)
+    fold->steps = CEL_TUNE_FOLD_TILE_STEPS;
+  return cel__bands_suit(fold) ? CEL_FOLD_TO_SPARE : CEL_FOLD_PLAIN;
 }
 
 static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {
@@ -131,6 +143,8 @@ cel_status cel_backend_cuda(const cel_backend_config *config, cel_cuda *cuda,
       .release = release,
       .commit = commit,
       .decommit = decommit,
+      .spares = true,
+      .left = left,
       .folds = folds,
       .submit = submit,
       .poll = poll,

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "device/cuda/cuda_lane.h"
+#include "device/kernel.h"
+#include "tuning.h"
 
 /* kernels/fold.cuh says the same. */
 enum {
@@ -102,7 +104,19 @@ static bool suits(const cel_fold_job *fold) {
   return true;
 }
 
-cel_fold_manner cel__cuda_folds(const cel_fold_job *fold) {
+/* So many steps of tiles at once as are worth it; all of a chain that one
+ * launch takes. */
+static void shorten(cel_fold_job *fold) {
+  cel_fused of;
+  bool tiles = reaches_in(fold, 0) || reaches_in(fold, 1);
+  if (tiles && fold->steps > CEL_TUNE_FOLD_TILE_STEPS)
+    fold->steps = CEL_TUNE_FOLD_TILE_STEPS;
+  while (fold->steps > 1 && !cel__cuda_fold_pattern(fold, &of)) --fold->steps;
+}
+
+cel_fold_manner cel__cuda_folds(cel_fold_job *fold) {
+  shorten(fold);
+  fold->fused = fold->steps > 1 ? cel_module_fuse(fold) : NULL;
   const cel_fused *fused = fold->fused;
   if (fused == NULL ||
       !atomic_load_explicit(&fused->ready, memory_order_acquire) ||
@@ -147,7 +161,7 @@ static void put_array(const cel_fold_job *fold, int32_t a, unsigned char *out) {
       .to = (unsigned char *)((uintptr_t)to - before),
       .stride0 = (int32_t)(e1 * e2),
       .stride1 = (int32_t)e2,
-      .loads = cel_fold_loads(fold, a),
+      .loads = cel_fold_loads_of(fold, a),
       .stores = array->live};
   put_box(&may, array->dims, &it);
   memcpy(out, &it, sizeof it);
@@ -166,7 +180,7 @@ static void put_inner(const cel_fold_job *fold, const fold_array *array,
       if (chunk->max[d] < max[d]) max[d] = (int32_t)chunk->max[d];
     }
     for (int32_t a = 0; a < fold->arrays; ++a) {
-      if (!array[a].loads) continue;
+      if (array[a].loads != CEL_FOLD_LOADS_ALL) continue;
       const int32_t low = array[a].min[d == 0 ? 0 : 2];
       const int32_t high = array[a].max[d == 0 ? 0 : 2];
       if (low > min[d]) min[d] = low;
@@ -194,8 +208,7 @@ static void shape_tiles(const cel_fused *fused, const cel_box *chunk,
 }
 
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
-                                const cel_job *job, CUstream stream) {
-  const cel_fold_job *fold = job->fold;
+                                const cel_fold_job *fold, CUstream stream) {
   const cel_fused *fused = fold->fused;
   _Alignas(16) unsigned char arguments[ARGUMENTS] = {0};
   unsigned char *arrays = arguments + LAUNCH;

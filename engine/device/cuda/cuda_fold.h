@@ -26,11 +26,12 @@ bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused *out);
  * Thread: any. */
 void cel__cuda_fold_margin(const cel_fold_job *fold, int32_t step,
                            int32_t out[4]);
-/* See cel_backend. Thread: any. */
-cel_fold_manner cel__cuda_folds(const cel_fold_job *fold);
-/* Puts the launch on a stream. Thread: the device's. */
+/* See cel_backend. Thread: executor. */
+cel_fold_manner cel__cuda_folds(cel_fold_job *fold);
+/* Puts the launch of a fold that is not PLAIN on a stream. Thread: the
+ * device's. */
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
-                                const cel_job *job, CUstream stream);
+                                const cel_fold_job *fold, CUstream stream);
 #endif
 
 #endif

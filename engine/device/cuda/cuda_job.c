@@ -27,9 +27,9 @@ cel_status cel__cuda_fail(const cel_cuda *cuda, int32_t device,
   if (kernel != NULL && job->kind == CEL_JOB_FOLD)
     return cel_fail(
         status,
-        "%d steps in one launch, kernel %s the first, failed on GPU "
+        "steps that are taken together, kernel %s the first, failed on GPU "
         "%d: %s (%s)",
-        job->fold->steps, kernel->name, gpu, text, name);
+        kernel->name, gpu, text, name);
   if (kernel != NULL)
     return cel_fail(status, "kernel %s failed on GPU %d: %s (%s)", kernel->name,
                     gpu, text, name);
@@ -523,15 +523,69 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
              : CEL_E_OK;
 }
 
+/* ---- folds ----------------------------------------------------------------
+ */
+
+/* One step after another. */
+static cel_status put_steps(const putting *p, const cel_job *job,
+                            const cel_fold_job *fold) {
+  for (int32_t s = 0; s < fold->steps && *p->lost == CUDA_SUCCESS; ++s) {
+    const cel_fold_call *step = &fold->step[s];
+    cel_job one = {.ticket = job->ticket,
+                   .kind = CEL_JOB_CALL,
+                   .work = step->work,
+                   .call = step->call,
+                   .name = step->name,
+                   .location = step->location};
+    cel_status status =
+        enqueue_call(p->cuda, p->device, &one, p->lane, p->stream, p->lost);
+    if (status != CEL_E_OK)
+      return cel_fail_at(step->location.file, step->location.line);
+  }
+  return CEL_E_OK;
+}
+
+/* What lies beyond the range goes to where the rest went. */
+static CUresult put_kept(const putting *p, const cel_fold_job *fold) {
+  CUresult code = CUDA_SUCCESS;
+  for (uint32_t i = 0; i < fold->copies && code == CUDA_SUCCESS; ++i) {
+    const cel_fold_array *array = &fold->array[fold->copy[i].array];
+    const cel_job copy = {.kind = CEL_JOB_COPY,
+                          .element_size = array->element_size,
+                          .from = array->memory,
+                          .to = {array->spare, array->memory.box},
+                          .box = fold->copy[i].box};
+    code = enqueue_copy(p->cuda, p->device, &copy, p->stream);
+  }
+  return code;
+}
+
+static cel_status enqueue_folds(const putting *p, const cel_job *job) {
+  for (const cel_fold_job *f = job->fold; f != NULL && *p->lost == CUDA_SUCCESS;
+       f = f->next) {
+    if (f->manner == CEL_FOLD_PLAIN) {
+      CEL_TRY(put_steps(p, job, f));
+      continue;
+    }
+    CUresult code = cel__cuda_fold_enqueue(p->cuda, p->device, f, p->stream);
+    if (code == CUDA_SUCCESS) code = put_kept(p, f);
+    if (code != CUDA_SUCCESS)
+      CEL_TRY(refuse(p->cuda, p->device, job, code, p->lost));
+  }
+  return CEL_E_OK;
+}
+
 cel_status cel__cuda_enqueue(const cel_cuda *cuda, int32_t device,
                              const cel_job *job, int32_t lane, CUstream stream,
                              CUresult *lost) {
   if (job->kind == CEL_JOB_CALL)
     return enqueue_call(cuda, device, job, (uint32_t)lane, stream, lost);
-  cel_assert(job->kind == CEL_JOB_COPY || job->kind == CEL_JOB_FOLD);
-  CUresult code = job->kind == CEL_JOB_FOLD
-                      ? cel__cuda_fold_enqueue(cuda, device, job, stream)
-                      : enqueue_copy(cuda, device, job, stream);
+  if (job->kind == CEL_JOB_FOLD) {
+    const putting p = {cuda, device, (uint32_t)lane, stream, lost};
+    return enqueue_folds(&p, job);
+  }
+  cel_assert(job->kind == CEL_JOB_COPY);
+  CUresult code = enqueue_copy(cuda, device, job, stream);
   return code == CUDA_SUCCESS ? CEL_E_OK
                               : refuse(cuda, device, job, code, lost);
 }

@@ -179,8 +179,10 @@ static bool collect(cel_cuda_worker *w);
 static void call_host(void *argument) {
   const struct cel_cuda_host_call *call = argument;
   cel_cuda_lane *lane = call->lane;
+  const cel_job *job = call->entry->job;
   if (atomic_load_explicit(&lane->failed, memory_order_relaxed) ||
-      cel_job_run(call->entry->job) == CEL_E_OK)
+      (job->kind == CEL_JOB_FOLD ? cel__fold_carry_out(job)
+                                 : cel_job_run(job)) == CEL_E_OK)
     return;
   call->entry->error = cel_finished_error();
   atomic_store_explicit(&lane->failed, true, memory_order_relaxed);
@@ -211,7 +213,7 @@ static cel_status enqueue(cel_cuda_worker *w, cel_cuda_lane *lane,
     return entry->job->put(entry->job->context, lane->stream);
   if (entry->job->kind == CEL_JOB_CALL && entry->job->work->lua)
     return call_lua(w, lane, entry->job);
-  if (!w->crew->host_works || entry->job->kind != CEL_JOB_CALL)
+  if (!w->crew->host_works || !is_call(entry))
     return cel__cuda_enqueue(cuda, w->device, entry->job, entry->lane,
                              lane->stream, lost);
   *call = (struct cel_cuda_host_call){lane, entry};

@@ -86,6 +86,8 @@ typedef struct cel__kept_source {
   CEL_VEC(const char *) option;
 } cel__kept_source;
 
+typedef CEL_VEC(int32_t) cel__key;
+
 struct cel_module {
   cel_found_list found;
   cel__kernel *kernel; /* one for each found */
@@ -110,7 +112,9 @@ struct cel_module {
   bool effects; /* the user's text has any */
   cel_contract contract;
   cel__kept_source kept;
-  CEL_VEC(struct cel__fuse *) fused; /* module_fuse.c */
+  /* module_fuse.c; the executor's. */
+  CEL_VEC(struct cel__fuse *) fused;
+  cel__key fuse_key; /* of the fold that is asked about */
 };
 
 /* The variant that is compiled first. */

@@ -12,9 +12,11 @@ enum { SHARED_USUAL = 48 << 10 }; /* of a block, without asking */
 
 typedef struct cel__fuse {
   cel_fused face; /* first */
+  cel__key key;
   cel_text line, assembled;
   cel__build build;
-  bool done; /* it was loaded, or never will be */
+  bool begun; /* to be made */
+  bool done;  /* it was loaded, or never will be */
   CUmodule loaded[CEL_DEVICES];
 } cel__fuse;
 
@@ -43,7 +45,7 @@ static const cel_param *param_of(const cel_fold_job *fold, int32_t array) {
 /* False where a GPU's threads could not copy an element in units of its
  * alignment. */
 static bool add_elements(const cel_fold_job *fold, cel_text *out) {
-  cel_text_format(out, "celer::elements<");
+  cel_text_format(out, "celer::fold_elements<");
   for (int32_t a = 0; a < fold->arrays; ++a) {
     const cel_param *p = param_of(fold, a);
     if (p == NULL || p->align > 16 || p->size % p->align != 0 ||
@@ -114,31 +116,62 @@ static cel_module *module_of(const cel_fold_job *fold) {
              : NULL;
 }
 
-static cel__fuse *find(const cel_module *module, const cel_text *line) {
+/* All that a line is made of. */
+static void add_key(const cel_fold_job *fold, cel__key *out) {
+  cel_vec_clear(out);
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_fold_call *step = &fold->step[s];
+    const cel_cuda_kernel *kernel = step->work->cuda;
+    uint64_t which = (uintptr_t)kernel;
+    cel_vec_push(out, (int32_t)which);
+    cel_vec_push(out, (int32_t)(which >> 32));
+    for (int32_t k = 0; k < step->call.views; ++k) {
+      const cel_fold_view *use = &step->use[k];
+      cel_vec_push(out, use->array);
+      for (int d = 0; d < CEL_DIMS && use->array >= 0; ++d) {
+        cel_vec_push(out, use->below[d]);
+        cel_vec_push(out, use->above[d]);
+      }
+    }
+  }
+  for (int32_t a = 0; a < fold->arrays; ++a) {
+    cel_vec_push(out, fold->array[a].dims);
+    cel_vec_push(out, (int32_t)fold->array[a].element_size);
+  }
+}
+
+static cel__fuse *find(const cel_module *module, const cel__key *key) {
   for (uint32_t i = 0; i < module->fused.n; ++i) {
-    const cel_text *known = &module->fused.at[i]->line;
-    if (known->n == line->n && memcmp(known->at, line->at, line->n) == 0)
+    const cel__key *known = &module->fused.at[i]->key;
+    if (known->n == key->n &&
+        memcmp(known->at, key->at, key->n * sizeof *key->at) == 0)
       return module->fused.at[i];
   }
   return NULL;
 }
 
-/* CELER_ONLY: none of the module's own entries. */
-static cel__fuse *begin(cel_module *module, const cel_fold_job *fold,
-                        cel_text *line) {
+static cel__fuse *add(cel_module *module, const cel__key *key) {
   cel__fuse *fuse = cel_alloc_zero(sizeof *fuse);
+  for (uint32_t i = 0; i < key->n; ++i) cel_vec_push(&fuse->key, key->at[i]);
+  cel_vec_push(&module->fused, fuse);
+  return fuse;
+}
+
+/* CELER_ONLY: none of the module's own entries. */
+static void begin(cel_module *module, const cel_fold_job *fold,
+                  cel__fuse *fuse) {
+  fuse->begun = true;
+  fuse->done = !cel__fuse_line(fold, &fuse->line);
+  if (fuse->done) return;
   cel__cuda_fold_pattern(fold, &fuse->face);
-  fuse->line = *line;
   cel_text_format(&fuse->assembled,
                   "#define CELER_FOLD 1\n#define CELER_ONLY 1000000\n");
   cel_text_add(&fuse->assembled, module->assembled.at, module->assembled.n);
   cel_text_add(&fuse->assembled, "\n", 1);
   cel_text_add(&fuse->assembled, header_text, header_size);
   cel_text_add(&fuse->assembled, "\n", 1);
-  cel_text_add(&fuse->assembled, line->at, line->n);
-  cel_vec_push(&module->fused, fuse);
+  cel_text_add(&fuse->assembled, fuse->line.at, fuse->line.n);
   cel__build_start_text(module, &fuse->assembled, &fuse->build);
-  return fuse;
 }
 
 static CUresult take(const cel_cuda *cuda, int32_t d, cel__fuse *fuse) {
@@ -170,20 +203,17 @@ static void finish(const cel_module *module, cel__fuse *fuse) {
   atomic_store_explicit(&fuse->face.ready, fine, memory_order_release);
 }
 
+/* What is asked for once may never come again, as steps that are left over. */
 const cel_fused *cel_module_fuse(const cel_fold_job *fold) {
   cel_module *module = header_text != NULL ? module_of(fold) : NULL;
-  cel_text line = {0};
   if (module == NULL) return NULL;
-  if (!cel__fuse_line(fold, &line)) {
-    cel_vec_release(&line);
-    return NULL;
-  }
-  cel__fuse *fuse = find(module, &line);
+  add_key(fold, &module->fuse_key);
+  cel__fuse *fuse = find(module, &module->fuse_key);
   if (fuse == NULL)
-    fuse = begin(module, fold, &line);
-  else
-    cel_vec_release(&line);
-  if (!fuse->done && cel_background_done(&fuse->build.chore))
+    fuse = add(module, &module->fuse_key);
+  else if (!fuse->begun)
+    begin(module, fold, fuse);
+  else if (!fuse->done && cel_background_done(&fuse->build.chore))
     finish(module, fuse);
   return &fuse->face;
 }
@@ -191,12 +221,15 @@ const cel_fused *cel_module_fuse(const cel_fold_job *fold) {
 void cel__module_unfuse(cel_module *module) {
   for (uint32_t i = 0; i < module->fused.n; ++i) {
     cel__fuse *fuse = module->fused.at[i];
-    if (!fuse->done) cel_background_wait(&fuse->build.chore, NULL);
+    if (fuse->begun && !fuse->done)
+      cel_background_wait(&fuse->build.chore, NULL);
     cel__build_release(&fuse->build);
     cel__module_unload_images(module->cuda, fuse->loaded);
     cel_vec_release(&fuse->assembled);
     cel_vec_release(&fuse->line);
+    cel_vec_release(&fuse->key);
     cel_free(fuse);
   }
   cel_vec_release(&module->fused);
+  cel_vec_release(&module->fuse_key);
 }

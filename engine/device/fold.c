@@ -1,0 +1,117 @@
+#include "device/fold.h"
+
+#include <string.h>
+
+/* ---- one step after another ---------------------------------------------- */
+
+static cel_status run_step(const cel_job *job, const cel_fold_call *step,
+                           const cel_view *view) {
+  cel_job one = {.ticket = job->ticket,
+                 .kind = CEL_JOB_CALL,
+                 .work = step->work,
+                 .call = step->call,
+                 .name = step->name,
+                 .location = step->location};
+  one.call.view = view;
+  if (cel_job_run(&one) == CEL_E_OK) return CEL_E_OK;
+  return cel_fail_at(step->location.file, step->location.line);
+}
+
+/* ---- to spare memory ----------------------------------------------------- */
+
+/* All that steps touch of an array. */
+static cel_box hull_of(const cel_fold_job *fold, int32_t array) {
+  cel_box hull = {{0, 0, 0}, {0, 0, 0}};
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
+      if (fold->step[s].use[k].array == array)
+        hull = cel_box_hull(&hull, &fold->step[s].call.view[k].box);
+  return hull;
+}
+
+/* The array as it was before, where that is of account; the rest is nothing
+ * that a kernel should look at. */
+static cel_layout load(const cel_fold_job *fold, int32_t a) {
+  const cel_fold_array *array = &fold->array[a];
+  const cel_box hull = hull_of(fold, a);
+  size_t bytes = (size_t)cel_box_volume(&hull) * array->element_size;
+  cel_layout tile = {memset(cel_alloc(bytes), 0xcb, bytes), hull};
+  cel_box parts[2 * CEL_DIMS];
+  int32_t n = 0;
+  switch (cel_fold_loads_of(fold, a)) {
+  case CEL_FOLD_LOADS_NOTHING: break;
+  case CEL_FOLD_LOADS_RIM:
+    for (int d = 0; d < CEL_DIMS; ++d) {
+      const cel_box *range = &fold->step[0].call.range;
+      parts[n] = parts[n + 1] = hull;
+      parts[n++].max[d] = range->min[d];
+      parts[n++].min[d] = range->max[d];
+    }
+    break;
+  case CEL_FOLD_LOADS_ALL: parts[n++] = hull; break;
+  }
+  for (int32_t i = 0; i < n; ++i)
+    if (!cel_box_is_empty(&parts[i]))
+      cel_copy_box(&array->memory, &tile, &parts[i], array->element_size);
+  return tile;
+}
+
+static cel_status run_tiled(const cel_job *job, const cel_fold_job *fold,
+                            const cel_layout *tile) {
+  cel_view view[CEL_FOLD_VIEWS];
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_fold_call *step = &fold->step[s];
+    for (int32_t k = 0; k < step->call.views; ++k) {
+      int32_t a = step->use[k].array;
+      view[k] = step->call.view[k];
+      if (a < 0) continue;
+      view[k].base = tile[a].base;
+      view[k].layout = tile[a].box;
+    }
+    CEL_TRY(run_step(job, step, view));
+  }
+  return CEL_E_OK;
+}
+
+static void leave(const cel_fold_job *fold, int32_t a, const cel_layout *tile) {
+  const cel_fold_array *array = &fold->array[a];
+  const cel_box *chunk = &fold->step[fold->steps - 1].call.chunk;
+  cel_layout to = array->memory;
+  if (array->spare != NULL) to.base = array->spare;
+  if (array->live) cel_copy_box(tile, &to, chunk, array->element_size);
+}
+
+static cel_status carry_out_to_spare(const cel_job *job,
+                                     const cel_fold_job *fold) {
+  cel_layout tile[CEL_FOLD_ARRAYS];
+  for (int32_t a = 0; a < fold->arrays; ++a) tile[a] = load(fold, a);
+  cel_status status = run_tiled(job, fold, tile);
+  for (int32_t a = 0; a < fold->arrays; ++a) {
+    if (status == CEL_E_OK) leave(fold, a, &tile[a]);
+    cel_free(tile[a].base);
+  }
+  return status;
+}
+
+/* ---- a job --------------------------------------------------------------- */
+
+static cel_status carry_out(const cel_job *job, const cel_fold_job *fold) {
+  if (fold->manner == CEL_FOLD_TO_SPARE) {
+    CEL_TRY(carry_out_to_spare(job, fold));
+  } else {
+    for (int32_t s = 0; s < fold->steps; ++s)
+      CEL_TRY(run_step(job, &fold->step[s], fold->step[s].call.view));
+  }
+  for (uint32_t i = 0; i < fold->copies; ++i) {
+    const cel_fold_array *array = &fold->array[fold->copy[i].array];
+    const cel_layout to = {array->spare, array->memory.box};
+    cel_copy_box(&array->memory, &to, &fold->copy[i].box, array->element_size);
+  }
+  return CEL_E_OK;
+}
+
+cel_status cel__fold_carry_out(const cel_job *job) {
+  for (const cel_fold_job *f = job->fold; f != NULL; f = f->next)
+    CEL_TRY(carry_out(job, f));
+  return CEL_E_OK;
+}

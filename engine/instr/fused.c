@@ -1,0 +1,142 @@
+/* A fold as one KERNEL, for the one device of a rank: its executor has the
+ * device carry several steps out in one launch, or one after another, as it
+ * likes.
+ *
+ * Who computes several steps at once must not write where others still read.
+ * So of buffers that steps write it may leave what it has made in other memory,
+ * and the KERNEL has their allocations for itself. What it does not write there
+ * is lost then, but for what it keeps: what lies beyond the range. All within
+ * is written by this rank's last step of the buffer, or by that of another
+ * rank. */
+#include "fold/fold.h"
+
+#include "fold/shape.h"
+#include "instr/graph.h"
+
+static bool reaches(const cel_task *task) {
+  cel_reach reach;
+  for (uint32_t a = 0; a < task->accesses; ++a) {
+    if (cel_fold_role_of(&task->access[a], &reach) != CEL_FOLD_AROUND) continue;
+    for (int d = 0; d < CEL_DIMS; ++d)
+      if (reach.below[d] > 0 || reach.above[d] > 0) return true;
+  }
+  return false;
+}
+
+/* Stencils in three dimensions gain nothing by it, and lose that their interior
+ * is computed while halos are under way. */
+bool cel__fused_suits(const cel_instr_graph *graph,
+                      const cel_command *command) {
+  const cel_fold *fold = command->task->folded;
+  if (!graph->config.fuses || graph->config.devices > 1 ||
+      cel_box_is_empty(&command->chunk))
+    return false;
+  for (int32_t s = 0; s < fold->steps && command->task->dims > 2; ++s)
+    if (reaches(fold->step[s].task)) return false;
+  return true;
+}
+
+/* ---- planning ------------------------------------------------------------ */
+
+/* The touch of all that steps touch of a buffer; those of the fold's own
+ * accesses come before it. */
+static void widen(cel_instr_graph *graph, uint32_t first,
+                  const cel_buffer *buffer, const cel_box *box) {
+  cel__plan *plan = &graph->plan;
+  if (cel_box_is_empty(box)) return;
+  for (uint32_t i = first; i < plan->used; ++i) {
+    cel__touch *touch = &plan->touches.at[i];
+    if (touch->buffer != buffer) continue;
+    touch->hull = cel_box_hull(&touch->hull, box);
+    cel_region_assign(&touch->region, &touch->hull, 1);
+    return;
+  }
+  cel__plan_touch_box(graph, buffer, plan->parts.at[0].memory, false, box);
+  plan->touches.at[plan->used - 1].produces = false;
+  plan->touches.at[plan->used - 1].arrives = false;
+}
+
+static cel_status view_of(cel_instr_graph *graph, const cel_access *access,
+                          const cel_box *chunk, cel_box *out) {
+  CEL_TRY(cel_images_eval(&graph->images, &access->use, chunk, &graph->reads));
+  *out = cel_region_hull(&graph->reads);
+  return CEL_E_OK;
+}
+
+cel_status cel__fused_touch(cel_instr_graph *graph) {
+  cel__plan *plan = &graph->plan;
+  const cel_fold *fold = plan->command->task->folded;
+  const uint32_t own = plan->used;
+  cel_box box;
+  for (uint32_t i = 0; i < own; ++i) {
+    box = plan->touches.at[i].hull;
+    widen(graph, own, plan->touches.at[i].buffer, &box);
+  }
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_task *task = fold->step[s].task;
+    cel_box chunk = cel_fold_box(fold, s, &plan->command->chunk);
+    for (uint32_t a = 0; a < task->accesses; ++a) {
+      CEL_TRY(view_of(graph, &task->access[a], &chunk, &box));
+      widen(graph, own, task->access[a].buffer, &box);
+    }
+  }
+  return CEL_E_OK;
+}
+
+/* ---- emitting ------------------------------------------------------------ */
+
+static cel_status make_step(cel_instr_graph *graph, int32_t s,
+                            cel_instr_step *out) {
+  const cel__plan *plan = &graph->plan;
+  const cel_fold *fold = plan->command->task->folded;
+  const cel_task *task = fold->step[s].task;
+  cel_place_in *view =
+      cel__emission_room(graph->emission, task->accesses * sizeof *view);
+  *out = (cel_instr_step){.task = task,
+                          .chunk = cel_fold_box(fold, s, &plan->command->chunk),
+                          .view = view};
+  for (uint32_t a = 0; a < task->accesses; ++a) {
+    view[a] = (cel_place_in){0};
+    CEL_TRY(view_of(graph, &task->access[a], &out->chunk, &view[a].box));
+    if (cel_box_is_empty(&view[a].box)) continue;
+    cel__tracked *in = cel__memory_find(graph->memories, task->access[a].buffer,
+                                        plan->parts.at[0].memory, &view[a].box);
+    cel_assert(in != NULL);
+    view[a].allocation = &in->made;
+  }
+  return CEL_E_OK;
+}
+
+/* What the allocations that the plan writes in keep. */
+static void make_kept(cel_instr_graph *graph, cel_instr_fold *out) {
+  cel__plan *plan = &graph->plan;
+  const cel_box *range = &plan->command->task->range;
+  CEL_VEC(cel_place_in) kept = {0};
+  for (uint32_t i = 0; i < plan->used; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    if (!touch->produces) continue;
+    cel__coherence_leave(graph->coherence, touch->lies, range, &graph->reads);
+    for (uint32_t b = 0; b < graph->reads.n; ++b)
+      cel_vec_push(&kept,
+                   (cel_place_in){&touch->lies->made, graph->reads.at[b]});
+  }
+  size_t bytes = kept.n * sizeof *kept.at;
+  cel_place_in *keeps = cel__emission_room(graph->emission, bytes);
+  if (bytes > 0) memcpy(keeps, kept.at, bytes);
+  out->kept = kept.n;
+  out->keeps = keeps;
+  cel_vec_release(&kept);
+}
+
+cel_status cel__fused_emit(cel_instr_graph *graph) {
+  const cel_fold *folded = graph->plan.command->task->folded;
+  size_t bytes = (size_t)folded->steps * sizeof(cel_instr_step);
+  cel_instr_step *step = cel__emission_room(graph->emission, bytes);
+  cel_instr_fold *fold = cel__emission_room(graph->emission, sizeof *fold);
+  *fold = (cel_instr_fold){.steps = folded->steps, .step = step};
+  for (int32_t s = 0; s < folded->steps; ++s)
+    CEL_TRY(make_step(graph, s, &step[s]));
+  make_kept(graph, fold);
+  cel__emit_fold(graph->emission, &graph->plan, fold);
+  return CEL_E_OK;
+}

@@ -1,0 +1,112 @@
+-- Folds on a GPU, as the driver of spec/device/fake_driver.lua sees them: a launch of tiles has
+-- blocks of 64 x 8 threads, and one of a step by itself blocks of 64 x 4.
+local celer = require("spec.support.celer")
+local cuda = require("spec.device.cuda")
+local fake = require("spec.device.fake_driver")
+local scratch = require("spec.support.scratch")
+
+local SETUP = [[
+local celer = require "celer"
+local core = require "celer.core"
+local q = celer.queue()
+local n, start = 256, core.time()
+local a, b = celer.buffer("float", { n, n }), celer.buffer("float", { n, n })
+local zero = celer.kernel("kernel void zero(item<2> it, out<float, 2> a) { a(it[0], it[1]) = 0; }")
+for _, x in ipairs { a, b } do
+  q:submit(function(cg) cg:parallel_for({ n, n }, zero, cg:discard_write(x)) end)
+end
+q:wait()
+]]
+
+-- Steps, again and again until what four of them take has been compiled, then some more.
+local LOOP = [[
+local function some(steps)
+  for _ = 1, steps do step() end
+  q:wait()
+end
+local function compiled()
+  local found, made, unkept = core.compiled()
+  return found + made + unkept
+end
+some(1)
+local before = compiled()
+repeat some(8) until compiled() > before or core.time() - start > LIMIT
+for _ = 1, 50 do some(8) end
+print "ready"
+some(64)
+]]
+
+local WAVE = [[
+local wave = celer.kernel(function(y, x, now, before)
+  local ys = now[math.min(y + 1, n - 1)][x] + now[math.max(y - 1, 0)][x]
+  before[y][x] = ys - before[y][x]
+end, { name = "wave" })
+local function step()
+  q:parallel_for({ n, n }, wave, a, b)
+  a, b = b, a
+end
+]]
+
+local NEAR = [[
+local near = celer.kernel [=[
+  kernel void near_by(item<2> it, near<float, 2> a, out<float, 2> b) {
+    b(it[0], it[1]) = a(it[0] - 1, it[1]) + a(it[0], it[1] + 1);
+  }
+  kernel void sum(item<2> it, in<float, 2> a, reducer<float> sum) { sum += a(it[0], it[1]); }
+]=]
+local function step()
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, near.near_by, cg:read(a, celer.clamped(1, 1)), cg:discard_write(b))
+  end)
+  a, b = b, a
+end
+]]
+
+-- Of a run, the shapes of the last launches, in order.
+local function run(text, options, env, limit)
+  if cuda.no_nvrtc then return nil end
+  local path = scratch.path(".lua")
+  scratch.write(path, SETUP .. text:gsub("LIMIT", limit or 60))
+  env.FAKE_GPUS, env.FAKE_MEMORY = 1, env.FAKE_MEMORY or 4096
+  local words = { "run", "--backend", "cuda", "--devices", "0,", "--no-sample" }
+  for _, word in ipairs(options) do words[#words + 1] = word end
+  words[#words + 1] = path
+  return celer.run(words, { env = fake.env(env) }), path
+end
+
+local function last_launches(r, n)
+  local shapes = {}
+  for grid, block in r.stderr:gmatch("launch (%d+ %d+ %d+) of (%d+ %d+ %d+)\n") do
+    shapes[#shapes + 1] = grid .. " of " .. block
+  end
+  return { unpack(shapes, math.max(1, #shapes - n + 1)) }
+end
+
+describe("a fold on a GPU", function()
+  it("is one launch for four steps, once that is compiled", function()
+    -- The wave reads above and below its items alone, so tiles lose nothing at their sides.
+    for program, tiles in pairs { [WAVE] = "4 5 1", [NEAR] = "5 5 1" } do
+      local r = run(program .. LOOP, { "--fold", "8" }, {})
+      if not r then return pending(cuda.no_nvrtc) end
+      assert.equal("ready\n", r.stdout, r.stderr)
+      local want = {}
+      for i = 1, 16 do want[i] = tiles .. " of 64 8 1" end
+      assert.same(want, last_launches(r, 16))
+    end
+  end)
+
+  it("is plain launches where there is no memory for a second copy", function()
+    local r = run(WAVE .. LOOP, { "--fold", "8", "--device-memory", "520K" }, {}, 2)
+    if not r then return pending(cuda.no_nvrtc) end
+    assert.equal("ready\n", r.stdout, r.stderr)
+    for _, shape in ipairs(last_launches(r, 64)) do assert.equal("4 64 1 of 64 4 1", shape) end
+  end)
+
+  it("that the driver refuses is told with the line of the step", function()
+    local r, path = run(WAVE .. LOOP, { "--fold", "4" }, { FAKE_REFUSED = 5 })
+    if not r then return pending(cuda.no_nvrtc) end
+    local line = select(2, (SETUP .. WAVE):match("^(.*)q:parallel_for"):gsub("\n", "")) + 1
+    assert.not_equal(0, r.status)
+    assert.matches(("%s:%d: kernel wave failed on GPU 0"):format(path, line), r.stderr, 1, true)
+  end)
+end)
