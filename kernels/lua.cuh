@@ -40,6 +40,69 @@ template <class T> CELER_FN T max(T a, T b) {
   return a > b ? a : b;
 }
 
+// The same of ints, where a minimum, or maximum, is taken of the result.
+template <class T> CELER_FN T first_min(T a, T b) {
+  return ::min(a, b);
+}
+template <class T> CELER_FN T first_max(T a, T b) {
+  return ::max(a, b);
+}
+
+// A number to compare with, of which the compiler knows nothing.
+template <class T> CELER_FN T opaque(T x) {
+  return x;
+}
+
+#ifdef CELER_CUDA
+// NVVM, the optimiser in NVRTC, takes `a < b ? a : b` for a minimum where b is
+// no NaN for certain, as a constant is. Such a minimum has -0 below 0, and
+// NVVM makes min(a, b) of min(min(a, b), b), though a may be a NaN. It does not
+// look into what follows. ptxas does, and takes one instruction where that
+// gives the same bits.
+#define CELER_CHOOSE(name, T, letter, type, test)                              \
+  template <> CELER_FN T name<T>(T a, T b) {                                   \
+    T r;                                                                       \
+    asm("{ .reg .pred p; setp." test "." type " p, %1, %2;"                    \
+        " selp." type " %0, %1, %2, p; }"                                      \
+        : "=" letter(r)                                                        \
+        : letter(a), letter(b));                                               \
+    return r;                                                                  \
+  }
+CELER_CHOOSE(min, float, "f", "f32", "lt")
+CELER_CHOOSE(max, float, "f", "f32", "gt")
+CELER_CHOOSE(min, double, "d", "f64", "lt")
+CELER_CHOOSE(max, double, "d", "f64", "gt")
+#undef CELER_CHOOSE
+
+// ptxas (of CUDA 13.0, from sm_90 on) makes one instruction of two minima, and
+// in min(min(a, -b), c) loses the sign of -b. So the first one is a selection
+// by bits, which it does not take for a minimum.
+#define CELER_SELECT(name, test)                                               \
+  template <> CELER_FN int name<int>(int a, int b) {                           \
+    int r;                                                                     \
+    asm("{ .reg .b32 m; set." test ".s32.s32 m, %1, %2;"                       \
+        " lop3.b32 %0, %1, %2, m, 0xe4; }"                                     \
+        : "=r"(r)                                                              \
+        : "r"(a), "r"(b));                                                     \
+    return r;                                                                  \
+  }
+CELER_SELECT(first_min, "lt")
+CELER_SELECT(first_max, "gt")
+#undef CELER_SELECT
+
+#define CELER_OPAQUE(T, letter, type)                                          \
+  template <> CELER_FN T opaque<T>(T x) {                                      \
+    T r;                                                                       \
+    asm("mov." type " %0, %1;" : "=" letter(r) : letter(x));                   \
+    return r;                                                                  \
+  }
+CELER_OPAQUE(float, "f", "f32")
+CELER_OPAQUE(double, "d", "f64")
+CELER_OPAQUE(int, "r", "b32")
+CELER_OPAQUE(long long, "l", "b64")
+#undef CELER_OPAQUE
+#endif
+
 template <class T> CELER_FN T abs(T x) {
   return x < 0 ? -x : x;
 }
@@ -76,12 +139,24 @@ template <class T> CELER_FN T pow(T x, T y) {
   return ::pow(unknown(x), unknown(y));
 }
 
+// A whole number as an integer; -2^63 if it is none of 64 bits or a NaN, as the
+// processor has it: a GPU gives the nearest one, and so do compilers of what
+// they know.
+template <class T> CELER_FN long long whole(T x) {
+#ifndef CELER_CUDA
+  if (!__builtin_constant_p(x)) return (long long)x;
+#endif
+  return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0)
+             ? (long long)x
+             : (long long)(1ULL << 63);
+}
+
 // Of bit: numbers modulo 2^32, with a sign.
 CELER_FN int bits(long long x) {
   return (int)(unsigned)x;
 }
 CELER_FN int bits(double x) {
-  return (int)(unsigned)(long long)rint(x);
+  return (int)(unsigned)whole(rint(x));
 }
 CELER_FN int band(int a, int b) {
   return a & b;

@@ -181,6 +181,40 @@ describe("cel_module_begin_images", function()
     k.check_numbers(k.check_cuda)
   end)
 
+  -- As PTX, which is what is made for an architecture yet to come.
+  local function ptx_of(text)
+    local name = fresh("f")
+    local m, _, message = k.check_cuda(("kernel void %s(%s"):format(name, text),
+      { prelude = k.embedded("lua.cuh"), architecture = 999 })
+    assert.is_truthy(m, message)
+    return scratch.read(entry_of(name)):match(".visible .entry .*")
+  end
+  local function times(text, pattern) return select(2, text:gsub(pattern, "")) end
+
+  needs_nvrtc("leaves minima of kernels in Lua as they are", function()
+    for letters, type_ in pairs { f32 = "float", f64 = "double" } do
+      local text = ptx_of(("item<1> i, inout<T, 1> u) { const T x = u(i[0]);"
+        .. "u(i[0]) = lua::max<T>(lua::max<T>(T(0), x), T(0)) + lua::min<T>(x, T(0)); }")
+        :gsub("%f[%w]T%f[%W]", type_))
+      assert.equal(2, times(text, "setp.gt." .. letters), text)
+      assert.equal(1, times(text, "setp.lt." .. letters), text)
+      assert.equal(0, times(text, "m[ia][nx]%." .. letters), text)
+    end
+  end)
+
+  needs_nvrtc("has one instruction for a bound of an index, and none that loses a sign", function()
+    local text = ptx_of [[item<1> i, inout<int, 1> u, int n) {
+      const int k = i[0];
+      u(k) = u(max(k - 1, 0)) + u(min(k + 1, n - 1)); }]]
+    assert.equal(1, times(text, "max.s32"), text)
+    assert.equal(1, times(text, "min.s32"), text)
+    text = ptx_of [[item<1> i, inout<int, 1> u, int n) {
+      const int k = i[0];
+      u(k) = min(lua::first_min<int>(n, -k), u(k)); }]]
+    assert.equal(1, times(text, "min.s32"), text)
+    assert.equal(1, times(text, "lop3"), text)
+  end)
+
   needs_nvrtc("compiles the kernels of the examples", function()
     local n = 0
     for _, path in ipairs(scratch.files("examples", "%.lua$")) do

@@ -97,6 +97,47 @@ compare("quotients", function(i, w, v) v[i] = floor((w[i] - 2) / 3) end, { 3 },
   { "double", { 3 }, function() return 0 end })
 ]])
 
+  -- Of NaN, -0, 0, 1 and -2. 1 / x tells -0 from 0.
+  script.everywhere("has minima of NaN, of -0 and of -x as the interpreter has them", setup .. [[
+local function contents(i) return ({ 0, -0.0, 0, 1, -2 })[i + 1] end
+local function number(x) return x == x and 1 / x or 7 end
+for _, type_ in ipairs { "float", "double" } do
+  compare("of " .. type_, function(i, u, w, v)
+    local x = u[i] / w[i]
+    v[i][0] = number(max(max(0, x), 0))
+    v[i][1] = number(min(max(max(i, x), i), 2))
+    v[i][2] = number(min(x, 0))
+    v[i][3] = number(max(x, -0.0))
+    v[i][4] = number(max(min(2, x), x))
+    local y = x < 0 and 0 or x
+    v[i][5] = number(y > 0 and y or 0)
+    v[i][6] = number(celer.clamp(max(x, x % 0), 0, 4))
+  end, { 5 }, { type_, { 5 }, contents }, { type_, { 5 }, function(i) return min(i, 1) end },
+    { type_, { 5, 7 }, function() return 0 end })
+end
+compare("of integers", function(i, j, v)
+  local k = 2 - j
+  v[i][j] = min(min(i, -j), k) + 10 * max(max(k, -i), j) + 100 * min(celer.clamp(i * -2, -2, -i), j)
+end, { 5, 5 }, { "int", { 5, 5 }, function() return 0 end })
+]])
+
+  script.everywhere("makes integers of what they cannot hold as the processor does", setup .. [[
+local function contents(i) return ({ 0 / 0, 1 / 0, -1 / 0, 1e19, -1e19, 2 ^ 40 + 5, -3 })[i + 1] end
+local wanted = { 0, 0, 0, 0, 0, 5, -3 }
+for _, type_ in ipairs { "float", "double" } do
+  local u = celer.buffer(type_, 7, { init = contents })
+  local v = celer.buffer("int", 7)
+  local k = celer.kernel(function(i, u, v)
+    v[i] = floor(u[i])
+    if i == 1 then v[i] = floor(1e19) end
+  end)
+  k(7, u, v)
+  for i = 0, 6 do
+    same(type_ .. i, v(i), type_ == "float" and i == 5 and 0 or wanted[i + 1])
+  end
+end
+]])
+
   script.everywhere("computes stencils as the interpreter does", setup .. [[
 local n = 13
 local function waves(i, j) return math.sin(3 * i + 7 * j) end

@@ -65,13 +65,16 @@ end
 --- A node, converted to a C++ type.
 function Writer:as(node, type_)
   if node.op == "number" then
-    if (type_ == "int" or type_ == "long long") and node.kind ~= "int" then
-      return ("(%s)%s"):format(type_, literal(node.k, "double"))
+    if type_ == "long long" and node.kind ~= "int" then
+      return ("lua::whole<double>(%s)"):format(literal(node.k, "double"))
     end
     return literal(node.k, type_)
   end
   local from = type_of(node)
   if from == type_ then return self:node(node) end
+  if type_ == "long long" and (from == "double" or from == "float") then
+    return ("lua::whole<%s>(%s)"):format(from, self:node(node))
+  end
   return ("(%s)%s"):format(type_, self:node(node))
 end
 
@@ -216,7 +219,8 @@ for _, op in ipairs { "min", "max" } do
       return ("(%s)lua::%s<%s>(%s, %s)"):format(type_, op, of, self:as(a, of), self:as(b, of))
     end
     local in_type = wide(a, b) -- celer's own: it knows them by their bounds
-    return ("%s%s(%s, %s)"):format(in_type == type_ and "" or "(" .. type_ .. ")", op,
+    local name = node.first and ("lua::first_%s<%s>"):format(op, in_type) or op
+    return ("%s%s(%s, %s)"):format(in_type == type_ and "" or "(" .. type_ .. ")", name,
       self:as(a, in_type), self:as(b, in_type))
   end
 end
@@ -263,7 +267,23 @@ local function comparison(sign)
     return ("(%s %s %s)"):format(self:as(args[1], type_), sign, self:as(args[2], type_))
   end
 end
-write.lt, write.le = comparison "<", comparison "<="
+
+-- Of what compilers for GPUs make a minimum, which is another one (lua.cuh): with a number that
+-- is no NaN, and with -x.
+local function order(sign)
+  return function(self, _, args)
+    local type_, text = common(args[1], args[2]), {}
+    local is_float = type_ == "float" or type_ == "double"
+    for k, arg in ipairs(args) do
+      text[k] = self:as(arg, type_)
+      if is_float and arg.kind == "int" or arg.op == (is_float and "number" or "neg") then
+        text[k] = ("lua::opaque<%s>(%s)"):format(type_, text[k])
+      end
+    end
+    return ("(%s %s %s)"):format(text[1], sign, text[2])
+  end
+end
+write.lt, write.le = order "<", order "<="
 
 local plain_value = { bool = true, ["nil"] = true, int = true, weak = true, float = true,
   double = true }

@@ -56,6 +56,43 @@ local function take_as_doubles(graph)
   end
 end
 
+local choices = { min = true, max = true }
+local leaves = { coordinate = true, uniform = true, lookup = true, number = true, min = true,
+  max = true }
+
+-- Whether a whole number is no -x, whatever the compiler makes of it.
+local function has_no_minus(node, written)
+  local function is_leaf(arg)
+    return leaves[arg.op] or arg.op == "load" and not written[arg.array]
+  end
+  if is_leaf(node) then return true end
+  if node.op ~= "add" and node.op ~= "sub" then return false end
+  local a, b = node.args[1], node.args[2]
+  if node.op == "add" and a.op == "number" then a, b = b, a end
+  return is_leaf(a) and b.op == "number"
+end
+
+-- Marks minima and maxima of ints of which another one may be taken, and -x: see lua.cuh.
+local function mark_first(graph)
+  local written = {}
+  graph:each(function(node)
+    if node.op == "store" then written[node.array] = true end
+  end)
+  local function has_minus(node)
+    for _, arg in ipairs(choices[node.op] and node.args or {}) do
+      if not has_no_minus(arg, written) then return true end
+    end
+  end
+  graph:each(function(node)
+    if not choices[node.op] and node.op ~= "phi" then return end
+    for _, arg in ipairs(node.args) do
+      if choices[arg.op] and (arg.op == node.op or node.op == "phi") then
+        arg.first = arg.first or has_minus(arg) or has_minus(node)
+      end
+    end
+  end)
+end
+
 -- Effects before each node of its block, and before the block's end.
 local function effects_before(graph)
   local before = {}
@@ -256,6 +293,7 @@ end
 ---@return string
 function M.write(graph, spec, fail)
   take_as_doubles(graph)
+  mark_first(graph)
   local is_inline, count = inlining(graph)
   local self = { lines = {}, declared = {}, fail = fail,
     writer = expression.new { names = spec.names, arrays = spec.arrays, lists = spec.lists,
