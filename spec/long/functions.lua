@@ -4,14 +4,14 @@
 --   luajit spec/long/functions.lua [COUNT [FIRST [PROCESSES [BACKEND]]]]
 --
 -- COUNT functions (12000) from number FIRST (100000) on, of spec/random/functions, by so many
--- processes at a time (1). Those on a GPU say `cuda`. The last line is `N passed, N failed,
--- N skipped`.
+-- processes at a time (1). Those on a GPU say `cuda`. Each process that ends is a line of progress.
+-- The last line is `N passed, N failed, N skipped`.
 package.path = "./?.lua;" .. package.path
 local celer = require("spec.support.celer")
 
 local count, first = tonumber(arg[1]) or 12000, tonumber(arg[2]) or 100000
 local processes, backend = tonumber(arg[3]) or 1, arg[4] or "cpu"
-local SHARE = 500 -- functions of a process
+local SHARE = 250 -- functions of a process
 
 local command = ("%s run --advice off --no-sample --no-bind --backend %s "
   .. "spec/random/functions/compare.lua %%d %%d 125 2>&1"):format(celer.command(), backend)
@@ -31,6 +31,7 @@ local function finish()
     failed = failed + 1
     print(("failed: functions from %d on:\n%s"):format(one.first, text))
   end
+  print(("so far %d of %d functions have passed"):format(passed, count))
   io.flush()
 end
 

@@ -22,9 +22,10 @@ describe("random functions", function()
 
   -- A function that shows each fault.
   for _, case in ipairs {
-    { "a lost store", 3 }, { "a thin box", 1 }, { "a turn too few", 1 }, { "a turn too many", 1 },
-    { "another wrap", 26 }, { "no -0", 3 }, { "no rounding", 11 }, { "one more", 1 },
-    { "quotients of C", 4 }, { "remainders of C", 10 },
+    { "-0 below 0", 77 }, { "a lost sign", 77 }, { "a lost store", 7 },
+    { "a saturated integer", 44 }, { "a thin box", 1 }, { "a turn too few", 26 },
+    { "a turn too many", 11 }, { "another NaN", 3 }, { "another wrap", 20 }, { "no -0", 44 },
+    { "no rounding", 26 }, { "one more", 1 }, { "quotients of C", 22 }, { "remainders of C", 5 },
   } do
     it("show a compiler's fault: " .. case[1], function()
       local _, differ, leave, text = run(tostring(case[2]), "1", "1", case[1])

@@ -50,6 +50,18 @@ local faults = {
   ["quotients of C"] = { text = replacing("lua::div_whole<", "c_div<"),
     head = "template <class T> CELER_FN T c_div(T a, T b) { return a / b; }\n" },
   ["another wrap"] = { text = replacing("lua::wrap_before<", "lua::wrap_behind<") },
+  ["a saturated integer"] = { text = replacing("lua::whole<", "saturated<"),
+    head = "template <class T> CELER_FN long long saturated(T x) {\n"
+      .. "  return x >= T(9.2e18) ? 0x7fffffffffffffffLL : (long long)x;\n}\n" },
+  ["-0 below 0"] = { text = replacing("lua::(m[ia][nx]<double>)", "zeros_%1"),
+    head = "template <class T> CELER_FN T zeros_min(T a, T b) {\n"
+      .. "  return a < b || (a == b && signbit(a)) ? a : b;\n}\n"
+      .. "template <class T> CELER_FN T zeros_max(T a, T b) {\n"
+      .. "  return a > b || (a == b && signbit(b)) ? a : b;\n}\n" },
+  ["another NaN"] = { text = replacing("lua::(m[ia][nx]<double>)", "first_%1"),
+    head = "template <class T> CELER_FN T first_min(T a, T b) { return b < a ? b : a; }\n"
+      .. "template <class T> CELER_FN T first_max(T a, T b) { return b > a ? b : a; }\n" },
+  ["a lost sign"] = { text = replacing("(lua::first_m%a+<int>%([^,\n]*), %(%-", "%1, (") },
   ["no -0"] = { text = replacing("lua::minus<(%w+)>%(", "(%1)(-") },
   ["a lost store"] = { text = without_stores },
   ["a thin box"] = { plant = function()

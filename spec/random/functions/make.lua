@@ -42,6 +42,10 @@ local whole = {
   function(self, d)
     return ("math.%s(%s, %s)"):format(pick { "min", "max" }, self:whole(d), self:whole(d))
   end,
+  function(self, d)
+    return ("math.%s(%s, -(%s), %s)"):format(pick { "min", "max" }, self:whole(d), self:whole(d),
+      self:whole(d))
+  end,
   function(self, d) return ("celer.clamp(%s, -2, %s)"):format(self:whole(d), self:whole(d)) end,
   function(self, d) return ("(%s %% %d)"):format(self:whole(d), random(1, 9)) end,
   function(self, d) return ("math.floor(%s / %d)"):format(self:whole(d), random(1, 5)) end,
@@ -66,6 +70,25 @@ function Maker:brought(d)
       self:brought(d - 1))
   end
   return pick { "%s", "math.floor(%s * 0.75)", "(%s %% (i - i))" }:format(self:whole(1))
+end
+
+-- Two choices by one bound: what compilers make one of, which is another for -0 and NaN.
+function Maker:chosen(d)
+  local x = pick { "(%s)", "-(%s)", "(%s %% (i - i))" }:format(self:number(d))
+  local bound = pick { "0", "-0.0", "2", "i", "(i - i)" }
+  for _ = 1, 2 do
+    local a, b = x, bound
+    if random(2) == 1 then a, b = b, a end
+    x = pick { "math.min(A, B)", "math.max(A, B)", "(A < B and A or B)", "(A > B and A or B)" }
+      :gsub("[AB]", { A = a, B = b })
+  end
+  return x
+end
+
+-- A whole number that an integer may not hold.
+function Maker:far(d)
+  return pick { "math.floor(%s * 1e10)", "math.floor(%s * -1e19)", "math.ceil(%s / (i - i))" }
+    :format(self:number(d))
 end
 
 -- An index inside of dimension d of the arrays.
@@ -164,6 +187,7 @@ local numbers = {
   function(self, d)
     return ("celer.clamp(%s, %s, %s)"):format(self:number(d), pick(literals), self:number(d))
   end,
+  function(self, d) return self:chosen(d) end,
   function(self, d) return ("math.%s(%s)"):format(pick { "floor", "abs" }, self:number(d)) end,
   -- LuaJIT itself gives 0 or -0 for ceil(-0.7), by whether it has compiled the line.
   function(self, d) return ("(math.ceil(%s) + 0)"):format(self:number(d)) end,
@@ -221,7 +245,9 @@ function Maker:store(d)
   local r = random(7)
   if r <= 2 then return self:put("v[%s] = %s", at, self:number(d)) end
   if r <= 4 then return self:put("h[%s] = %s", at, self:number(d)) end
-  if r == 5 then return self:put("o[%s] = %s", at, self:whole(d)) end
+  if r == 5 then
+    return self:put("o[%s] = %s", at, random(4) == 1 and self:far(1) or self:whole(d))
+  end
   if r == 6 then
     return self:put("r[%s]%s = %s", at, pick { ".x", ".y", ".z.x", ".z.y" }, self:number(d))
   end
