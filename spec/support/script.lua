@@ -58,13 +58,17 @@ end
 ]]
 prelude = prelude:gsub("%s+", " ") .. "\n"
 
+-- One folder for all runs of a process: the compiled kernels of a script are kept by its path, too,
+-- and so serve all shapes.
+local folder
+
 --- Writes `files` (name to text) and `text` into a folder and runs it.
 ---@param text string
 ---@param shape {ranks: integer?, devices: integer}
 ---@param options? {files: table?, before: string[]?, after: string[]?, env: table?, bare: boolean?}
 function M.run(text, shape, options)
   options = options or {}
-  local folder = scratch.folder()
+  folder = folder or scratch.folder()
   local files = { ["case.lua"] = (options.bare and "" or prelude) .. text }
   for name, other in pairs(options.files or {}) do files[name] = other end
   for name, content in pairs(files) do
@@ -84,7 +88,7 @@ function M.run(text, shape, options)
   local env = { CELER_ADVICE = "off" }
   for variable, value in pairs(options.env or {}) do env[variable] = value end
   local r = celer.run(args, { ranks = shape.ranks, env = env })
-  os.execute("rm -r '" .. folder .. "'")
+  os.execute("rm -r '" .. folder .. "' && mkdir '" .. folder .. "'")
   return r
 end
 
