@@ -1,6 +1,10 @@
---- sort.lua -- celer.sort: the elements of a buffer in order, and others by them.
+--- sort.lua -- sort and top: the elements of a buffer in order, and others by them.
+local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local collective = require "celer.submit.collective"
+local contents = require "celer.data.contents"
+local given = require "celer.arrays.given"
+local make = require "celer.arrays.make"
 local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
 local queues = require "celer.submit.queue"
@@ -15,27 +19,31 @@ local call = "celer.sort"
 local known_options = { descending = true }
 local classes = { i = true, u = true, b = true, f = true }
 
+--- Raises unless it is a buffer of one dimension; `numbers`: and of numbers.
+---@param caller string
+---@param what string  which argument
+---@param buffer any
+---@param numbers boolean
+function M.check(caller, what, buffer, numbers)
+  given.buffer(caller, what, buffer)
+  if buffer.dims ~= 1 then
+    fail("%s: %s has %s; what is sorted has one", caller, buffer.name,
+      words.count(buffer.dims, "dimension"))
+  elseif numbers and not classes[buffer.type.class] then
+    fail("%s: keys are numbers; %s has elements of type %s", caller, buffer.name, buffer.type.name)
+  end
+end
+
 local function check(i, list)
   local buffer, keys = list[i], list[1]
-  if not buffers.is_buffer(buffer) then
-    fail("%s: argument %d is a buffer, not %s", call, i, words.a(buffer))
-  elseif buffer.freed then
-    fail("%s: the buffer %s was freed", call, buffer.name)
-  elseif buffer.dims ~= 1 then
-    fail("%s: %s has %s; what is sorted has one", call, buffer.name,
-      words.count(buffer.dims, "dimension"))
-  elseif buffer.size[0] ~= keys.size[0] then
+  M.check(call, "argument " .. i, buffer, i == 1)
+  if buffer.size[0] ~= keys.size[0] then
     fail("%s: %s has %.0f elements, and the keys %s have %.0f", call, buffer.name, buffer.size[0],
       keys.name, keys.size[0])
   end
   for k = 1, i - 1 do
     if list[k] == buffer then fail("%s: %s is given twice", call, buffer.name) end
   end
-end
-
-local function check_keys(keys)
-  if classes[keys.type.class] then return end
-  fail("%s: keys are numbers; %s has elements of type %s", call, keys.name, keys.type.name)
 end
 
 -- The buffers among so many arguments, and whether the largest comes first.
@@ -48,7 +56,6 @@ local function arguments(n, ...)
     list[n + 1] = nil
   end
   for i = 1, math.max(n, 1) do check(i, list) end
-  check_keys(list[1])
   if options.descending ~= nil and type(options.descending) ~= "boolean" then
     fail("%s: descending is true or false, not %s", call, words.a(options.descending))
   end
@@ -70,6 +77,32 @@ function M.sort(keys, ...)
     cg:host_task(collective.collective(call), sorting.sort, descending, keys.size[0],
       unpack(accesses))
   end)
+end
+
+--- The k largest numbers of a buffer of one dimension, the largest first, as a new buffer; and
+--- their places in it, as another one of int64_t. Of equal ones those at smaller places come first,
+--- and a NaN is larger than all else. Sorts a copy.
+---@param from celer.buffer
+---@param k integer
+---@return celer.buffer values, celer.buffer places
+function M.top(from, k)
+  local caller = "celer.top"
+  M.check(caller, "the first argument", from, true)
+  local n = from.size[0]
+  if type(k) ~= "number" or k % 1 ~= 0 or k < 0 or k > n then
+    fail("%s: the second argument is how many, a whole number from 0 to the %.0f elements of %s, "
+      .. "not %s", caller, n, from.name, type(k) == "number" and tostring(k) or words.a(k))
+  end
+  local values, places = buffers.new(from.type, { k }), buffers.new("int64_t", { k })
+  local keys, order = buffers.new(from.type, { n }), make.arange("int64_t", n)
+  contents.copy(from, keys)
+  M.sort(keys, order, { descending = true })
+  local first = { part = box.new({ 0 }, { k }) }
+  contents.copy(keys, values, first)
+  contents.copy(order, places, first)
+  keys:free()
+  order:free()
+  return values, places
 end
 
 return M

@@ -635,6 +635,8 @@ celer.gather(out, few, u)
 celer.scatter(few, out, u)
 celer.scatter(few, out, u, "max")
 celer.histogram(few, u, 0, 3)
+celer.unique(u)
+celer.top(u, 5)
 weights = celer.weights { from = u }
 ]==]
     assert.matches("^celer check: no mistakes found; %d+ accesses looked at", r.report)
