@@ -43,6 +43,7 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field within? number[]  the least and the most of entries that name a row, or of rows
 --- in ranges
 ---@field except? integer  what an entry says that names none
+---@field dry? celer.range_mapper  what stands in for it in dry runs
 
 ---@class celer.image
 ---@field index celer.buffer
@@ -53,6 +54,7 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field depth integer  how many images it takes
 ---@field reach table<string, number|boolean>  of cel_image_reach, what is not as by default
 ---@field key string  kind and reach, as text
+---@field dry? celer.range_mapper
 ---@field own boolean  an item has the entries at its own coordinates
 
 local images = setmetatable({}, { __mode = "k" }) -- by mapper
@@ -157,14 +159,26 @@ local function check_except(except, kind)
   return except
 end
 
-local known_options = { as = true, of = true, plus = true, within = true, except = true }
+local function check_dry(dry)
+  if dry == nil then return nil end
+  if type(dry) ~= "function" or images[dry] then
+    fail("celer.image: dry must be a range mapper that stands in for the image in dry runs, as "
+      .. "celer.neighborhood(2), not %s", images[dry] and "an image" or words.a(dry))
+  end
+  mapper.refuse_maker(NAME, dry)
+  return dry
+end
+
+local known_options = { as = true, of = true, plus = true, within = true, except = true,
+  dry = true }
 
 --- Has a task read of a buffer exactly the rows that an index names: as "elements", each of
 --- its entries one, or as "ranges", from offsets or from pairs. `of` says which entries a chunk
 --- has: a range mapper, by default the entries at its own coordinates (or rows of them); or an
 --- image of the index. `plus` is added to each row. Entries that are not `within` two numbers,
---- or are `except`, name none. A buffer of one dimension has its elements for rows. A rank alone
---- reads all of the buffer, and looks only whether the rows are there.
+--- or are `except`, name none. `dry` is a mapper that stands in for it in dry runs. A buffer
+--- of one dimension has its elements for rows. A rank alone reads all of the buffer, and looks
+--- only whether the rows are there.
 ---@param index celer.buffer  of int32_t, uint32_t or int64_t
 ---@param options? celer.image_options
 ---@return celer.range_mapper
@@ -179,7 +193,9 @@ function M.new(index, options)
   reach.least, reach.most = check_within(options.within)
   reach.except = check_except(options.except, kind)
   if images[of] and kind == "offsets" then of = with_next(of) end
-  return note(index, kind, of, kind == "offsets" and mapper.with_end(of) or of, reach)
+  local map = note(index, kind, of, kind == "offsets" and mapper.with_end(of) or of, reach)
+  images[map].dry = check_dry(options.dry)
+  return map
 end
 
 -- The newest first. Of too many the oldest goes: on all ranks the same.
@@ -515,6 +531,15 @@ function M.refuse(call, where)
     .. "range; celer.all reads all of a buffer", call, tostring(where))
 end
 
+-- In a dry run, which has no index to look at: whether a mapper stands in for the image. Else the
+-- report says that what it brings is not counted.
+local function stands_in(access, image)
+  if not core.dry() then return false end
+  if not image.dry then require("celer.tools.dry").uncounted(image.index.name) end
+  rawset(access, fields.map, image.dry or access.map)
+  return image.dry ~= nil
+end
+
 -- What celer check holds the task to.
 local function exact_map(image)
   local exact = require "celer.submit.exact"
@@ -537,7 +562,7 @@ function M.resolve(group, call, range)
   for i = 1, group.n do
     local access = group[i]
     local image = images[access.map]
-    if image then
+    if image and not stands_in(access, image) then
       local copy = current(access.buffer, image, cut, rawget(access, "read_at"))
       rawset(access, fields.buffer, copy.buffer)
       rawset(access, fields.map, settings.check and exact_map(image)

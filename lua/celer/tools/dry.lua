@@ -98,6 +98,12 @@ end
 
 -- ---- the report -------------------------------------------------------------
 
+local uncounted = {} -- names of indices
+
+--- Notes that what images of an index bring is not counted.
+---@param name string
+function M.uncounted(name) uncounted[name] = true end
+
 local units = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" }
 
 --- "1.5 GiB".
@@ -140,6 +146,12 @@ local function rows(r)
       M.amount(m.bytes_shared)))
   end
   memory_rows(r, add)
+  local names = {}
+  for name in tables.sorted_pairs(uncounted) do names[#names + 1] = name end
+  if names[1] then
+    add("not counted", "", ("what images of %s bring; celer.image(index, { dry = mapper }) counts "
+      .. "a mapper in their place"):format(table.concat(names, ", ")))
+  end
   add("cost of a task", per_task(s.main + s.scheduler + s.executor, r.tasks),
     ("main %s, scheduler %s, executor %s"):format(per_task(s.main, r.tasks),
       per_task(s.scheduler, r.tasks), per_task(s.executor, r.tasks)))

@@ -485,6 +485,10 @@ refused("plus must be a whole number", function() celer.image(index, { plus = 0.
 refused("plus must be a whole number", function() celer.image(index, { plus = { 1, 0 } }) end)
 refused("within must be two numbers", function() celer.image(index, { within = { 0 } }) end)
 refused("within must be two numbers", function() celer.image(index, { within = 0 }) end)
+refused("dry must be a range mapper", function() celer.image(index, { dry = 0 }) end)
+refused("dry must be a range mapper that stands in for the image in dry runs", function()
+  celer.image(index, { dry = celer.image(index) })
+end)
 refused("except must be a whole number", function() celer.image(index, { except = 0.5 }) end)
 refused("except must be a whole number", function()
   celer.image(index, { as = "ranges", except = 0 })
@@ -600,6 +604,23 @@ q:wait()]==]
     local r = script.run(program, { devices = 1 },
       { files = files, before = { "--backend", "cpu", "--dry-run", 5, "--as-rank", 3 } })
     assert.equal(0, r.status, r.stderr)
+    assert.matches("not counted%s+what images of col, ptr bring; celer.image%(index, { dry = ",
+      r.stderr)
+    -- With a stand-in the rank reads a row of each neighbour's.
+    r = script.run([==[
+local n = 1000
+local x, y = celer.buffer("double", n, { init = 1 }), celer.buffer("double", n)
+local grow = celer.kernel(function(i, x) x[i] = x[i] + 1 end)
+local gather = celer.kernel(function(i, index, x, y) y[i] = x[index[i]] end)
+local index = celer.buffer("int", n, { init = 0 })
+local near = celer.image(index, { dry = celer.neighborhood(1) })
+for _ = 1, 10 do
+  grow(n, x)
+  gather(n, index, celer.access(x, near), y)
+end]==], { devices = 1 }, { before = { "--backend", "cpu", "--dry-run", 5, "--as-rank", 3 } })
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("messages sent%s+20%s+160 B", r.stderr)
+    assert.falsy(r.stderr:find("not counted", 1, true))
     r = script.run("q:submit(function(cg) local i = celer.buffer('int', 4, { init = 0 }) "
       .. "cg:host_task(4, function() end, cg:read(celer.buffer('int', 4, { init = 1 }), "
       .. "celer.image(i))) end)", { devices = 1 },
