@@ -98,8 +98,11 @@ private:
 template <class T, int D> struct traits<route<T, D>> {
   static constexpr int kind = an_out, views = 1;
   static constexpr index size = 24 + sizeof(routing), align = 8;
+  // The engine is told of words, which are the elements of the view.
   static constexpr param describe() {
-    return param_of<T>(an_out, D);
+    param p = param_of<T>(an_out, D);
+    p.size = p.align = sizeof(word);
+    return p;
   }
 };
 
@@ -107,7 +110,7 @@ template <class T, int D> struct edge_of<route<T, D>> {
   static constexpr index size = sizeof(routing);
   static constexpr bool is_near = false;
   static constexpr param describe() {
-    return {a_value, D, 's', int(size), 8, "routing", {}};
+    return {a_value, D, 's', int(size), 8, "routing", {int(sizeof(T))}};
   }
 };
 

@@ -33,12 +33,14 @@ typedef enum cel_param_kind {
 typedef struct cel_param {
   int32_t kind;
   int32_t dims;   /* ITEM, GROUP, IN, OUT, INOUT, REDUCER; VALUE: not 0 where it
-                     tells the view before it of its buffer's edges */
+                     tells the view before it of its buffer's edges, or of a
+                     route, whose view has words of 8 bytes */
   int32_t class_; /* element or value: 'i', 'u', 'f', 'b', or 's' struct */
   int32_t size;   /* bytes of the element or value */
   int32_t align;
   char type[44];   /* "float", "double3", or the struct's name */
-  int32_t tile[3]; /* GROUP: of a tile its items in each dimension; else 0 */
+  int32_t tile[3]; /* GROUP: of a tile its items in each dimension. VALUE: of
+                      what tells of a route the bytes of what is sent. Else 0 */
 } cel_param;
 
 #ifndef CEL_CDEF

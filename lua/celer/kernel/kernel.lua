@@ -119,6 +119,7 @@ local function passed(params)
   for _, param in ipairs(params) do
     if param.kind == M.VALUE and param.dims > 0 then
       out[#out].edge = param
+      if param.tile then out[#out].size = param.tile[1] end -- of a route's values
     elseif param.kind ~= M.LOCAL then
       out[#out + 1] = param
     end
