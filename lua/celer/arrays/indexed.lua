@@ -45,6 +45,12 @@ kernel void scatter(item<1> it, in<H, 1> index, in<T, 1> u, reducer<T, 1> v, int
   if (k >= 0 && (uint64_t)k < (uint64_t)n) v((int64_t)k).combine(u(it[0]));
 }
 ]],
+  route = [[
+kernel void route_to(item<1> it, in<H, 1> index, in<T, 1> u, route<T> v, int64_t n) {
+  const H k = index(it[0]);
+  if (k >= 0 && (uint64_t)k < (uint64_t)n) v.push((int64_t)k, u(it[0]));
+}
+]],
 }
 
 local indexed_kernels = {} -- by name, types and dimensions
@@ -161,8 +167,9 @@ function M.gather(out, from, index)
 end
 
 --- Puts each element of `from` where its index says in `out`; the last one, where several go to the
---- same place. With an operator they are combined with what is there, of whole numbers. Elements
---- without a place, as for -1, are left out. Each device has a copy of `out`, of 64 MiB at most.
+--- same place. With an operator they are combined with what is there, in their order where that
+--- shows. Elements without a place, as for -1, are left out. Without an operator, or of whole
+--- numbers, each device has a copy of `out`.
 ---@param out celer.buffer  of one dimension
 ---@param from celer.buffer  of one dimension and the same type
 ---@param index celer.buffer  of whole numbers and the shape of `from`
@@ -180,14 +187,13 @@ function M.scatter(out, from, index, operator)
   local n = out.size[0]
   if operator ~= nil then
     given.operator(call, "fourth", operator)
-    if not is_exact(out.type) then
-      fail("%s: \"%s\" is for whole numbers of 4 or 8 bytes, whose order does not matter; here is "
-        .. "%s", call, operator, tostring(out))
-    end
+    -- A reduction does not say in which order, and has a copy for each device.
+    local way = is_exact(out.type) and out.bytes <= LARGEST and "reduce" or "route"
     return queues.run(call, function(cg)
       cg:name(call)
-      cg:parallel_for(from.extents, indexed_kernel("scatter", from.type, index.type, 1),
-        cg:read(index), cg:read(from), cg:reduce(out, operator, { include_current = true }), n)
+      cg:parallel_for(from.extents,
+        indexed_kernel(way == "route" and way or "scatter", from.type, index.type, 1),
+        cg:read(index), cg:read(from), cg[way](cg, out, operator, { include_current = true }), n)
     end)
   end
   local last = buffers.new("int64_t", { n }, { name = "the last items for " .. out.name })

@@ -204,6 +204,7 @@ print "checked"]==], { devices = 2 })
 
   script.everywhere("gathers and scatters by indices", [==[
 local function index(i, m) return (i * 7 + 3) % (m + 4) - 2 end -- also outside
+local function float(x) return tonumber(require("ffi").cast("float", x)) end
 for _, case in ipairs { { 0, 5 }, { 1, 1 }, { 13, 8 }, { 300, 20 }, { 20, 300 }, { 5, 0 } } do
   local n, m = unpack(case)
   for _, type_ in ipairs { "int", "uint64_t" } do
@@ -228,21 +229,25 @@ for _, case in ipairs { { 0, 5 }, { 1, 1 }, { 13, 8 }, { 300, 20 }, { 20, 300 },
     celer.scatter(put, values, list)
     local counts, sums = celer.full("int", m, 5), {}
     celer.scatter(counts, celer.full("int", n, 2), list, "sum")
+    local parts, ordered = celer.full("float", m, 0.5), {}
+    celer.scatter(parts, new("float", n, function(i) return i / 7 end), list, "sum")
     local most = celer.full("int64_t", m, -3)
     celer.scatter(most, new("int64_t", n, function(i) return i % 5 end), list, "max")
     local wanted, largest = {}, {}
-    for k = 0, m - 1 do wanted[k], sums[k], largest[k] = -1, 5, -3 end
+    for k = 0, m - 1 do wanted[k], sums[k], largest[k], ordered[k] = -1, 5, -3, 0.5 end
     for i = 0, n - 1 do
       local k = at(i)
       if k >= 0 and k < m then
         wanted[k], sums[k], largest[k] = 1000 + i, sums[k] + 2, math.max(largest[k], i % 5)
+        ordered[k] = float(ordered[k] + float(i / 7))
       end
     end
-    local p, c, l = q:wait(put, counts, most)
+    local p, c, l, o = q:wait(put, counts, most, parts)
     for k = 0, m - 1 do
       same("the last for " .. k, p(k), wanted[k])
       same("sum of " .. k, c(k), sums[k])
       same("most of " .. k, tonumber(l(k)), largest[k])
+      same("in order " .. k, o(k), ordered[k])
     end
   end
 end
@@ -354,8 +359,9 @@ refused("the shapes differ: here are buffer u", function() celer.scatter(v, u, b
 refused("has more than one dimension", function()
   celer.scatter(v, table_, celer.zeros("int", { 3, 3 }))
 end)
-refused("celer.scatter: \"sum\" is for whole numbers of 4 or 8 bytes, whose order does not matter; "
-  .. "here is buffer v", function() celer.scatter(v, u, list, "sum") end)
+refused("\"or\" is for whole numbers, bit by bit, and for bool; v holds", function()
+  celer.scatter(v, u, list, "or")
+end)
 refused("celer.scatter: the fourth argument is the operator, a word", function()
   celer.scatter(bins, list, celer.zeros("int", 8), "add")
 end)
