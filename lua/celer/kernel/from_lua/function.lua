@@ -230,7 +230,7 @@ local function access_for(cg, call, variant, parameter, value, space)
   if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
   if meta == routes.Route then value = cg:route(value.to, value.how, value.options) end
   if argument.what == "route" then
-    routes.suppose(value, variant.pushes[given.number])
+    routes.suppose(value, variant.pushes[parameter.array])
     return value
   end
   -- An access of the group's own.
