@@ -24,6 +24,7 @@ local function note(what) seen[what] = (seen[what] or 0) + 1 end
 -- n rows and items, m entries, which entries of all kinds name.
 local arrays = {
   { "u", "double", "n" }, { "v", "int", "n" }, { "w", "double", "m" }, { "r", "float", "n", 3 },
+  { "z", "double", "n" },
   { "next", "int", "n" }, { "to", "int", "m" }, { "to1", "int64_t", "m" }, { "none", "int", "m" },
   { "ptr", "unsigned", "n" }, { "ptr1", "int", "n" }, { "pairs", "int", "n", 2 },
   { "conn", "int64_t", "n", 3 },
@@ -56,7 +57,8 @@ local function contents(p, name)
 end
 
 local function size_of(p, array)
-  local rows = p[array[3]] + (array[1]:find "^ptr" and 1 or 0)
+  local more = array[1]:find "^ptr" and 1 or array[1] == "z" and 2 or 0
+  local rows = p[array[3]] + more
   return rows, array[4]
 end
 
@@ -105,7 +107,7 @@ end
 
 -- Something at a row, which is there for certain.
 function Maker:at_row(row)
-  local what = random(6)
+  local what = random(8)
   if what == 0 then return self:add("u[%s]", row) end
   if what == 1 then return self:add("v[%s] * 2", row) end
   if what == 2 then return self:add("r[%s][%d]", row, random(3)) end
@@ -119,7 +121,10 @@ function Maker:at_row(row)
     note "columns"
     return self:put("for j = 0, 2 do s = (s * 3 + r[%s][j]) %% 8191 end", row)
   end
-  self:add("u[%s] - v[%s]", row, row)
+  if what == 5 then return self:add("u[%s] - v[%s]", row, row) end
+  note "beyond"
+  self:add("z[%s + 2]", row)
+  self:add("z[%s]", row)
 end
 
 function Maker:at_entry(entry)
@@ -130,7 +135,7 @@ local row_from, entries_from
 
 -- Reads at a row, or goes on from it.
 function Maker:row(row, depth)
-  if depth <= 0 or chance(45) then return self:at_row(row) end
+  if depth <= 0 or chance(row == "i" and 10 or 45) then return self:at_row(row) end
   if chance(35) then return row_from(self, row, depth - 1) end
   entries_from(self, row, depth - 1)
 end
@@ -154,6 +159,9 @@ function row_from(self, row, depth)
     return self:row(name, depth)
   end
   note "tables"
+  if chance(40) then
+    return self:add("u[conn[%s][%d]] - u[conn[%s][%d]]", row, random(3), row, random(3))
+  end
   self:row(("conn[%s][%d]"):format(row, random(3)), depth)
   if chance(40) then self:row(("conn[%s][%d]"):format(row, random(3)), depth) end
 end
@@ -172,6 +180,9 @@ local function through(self, k, depth)
   self:inside("if %s %s then", name, what == 2 and ">= 0" or "~= -1")
   self:row(name, depth)
   self:leave()
+  if chance(50) then
+    self:put("if %s > 2 then s = (s * 5 + u[%s] - u[%s - 3]) %% 8191 end", name, name, name)
+  end
 end
 
 local loops = {
@@ -254,7 +265,7 @@ local function submit(p)
   given[#arrays + 1] = out
   if chance(15) then -- all of an index, as the user says
     note "given"
-    local k = between(5, #arrays)
+    local k = between(6, #arrays)
     given[k] = celer.access(given[k], celer.all)
   end
   local hints = hints_of()

@@ -2,7 +2,7 @@
 -- `celer run spec/random/scripts/images.lua` does, in which each feature occurs.
 local celer = require("spec.support.celer")
 
-local features = { "beside", "chains", "changed", "columns", "from 1", "given", "guards",
+local features = { "beside", "beyond", "chains", "changed", "columns", "from 1", "given", "guards",
   "offsets", "one less", "pairs", "sentinels", "steps", "tables" }
 
 describe("random programs with images", function()
