@@ -34,6 +34,13 @@ local buffers = { "nil", "7", "'u'", "print", "{}", "q", "k" }
 -- { a call, what is wrong in place of its $ }
 M.calls = {
   { "celer.buffer($, { 8 })", "nil", "'flaot'", "7", "{}", "print", "''", "'float *'" },
+  { "celer.image($)", buffers, "u", "s" },
+  { "celer.image(celer.buffer('int', 4), { as = $ })", "7", "'rows'", "{}" },
+  { "celer.image(celer.buffer('int', 4), { of = $ })", "7", "'x'", "{}", "celer.slice", "u" },
+  { "celer.image(celer.buffer('int', 4), { plus = $ })", "'x'", "0.5", "{}", "{ 1 }", "{ 1, 0 }" },
+  { "celer.image(celer.buffer('int', 4), { within = $ })", "7", "{}", "{ 0 }", "{ 0, 'x' }" },
+  { "celer.image(celer.buffer('int', 4), { except = $ })", "'x'", "0.5", "{}" },
+  { "celer.image(celer.buffer('int', 4), { dry = $ })", "7", "'x'", "u", "celer.slice" },
   { "celer.buffer('float', $)", extents },
   { "celer.buffer('float', { 8 }, $)", "7", "'x'", "print", "{ nmae = 'u' }", "{ 'u' }" },
   { "celer.buffer('float', { 8 }, { name = $ })", texts },
