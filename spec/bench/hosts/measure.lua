@@ -63,6 +63,7 @@ end
 ---@field steps integer
 ---@field sleep_us integer
 ---@field trace? string  where the timeline stays
+---@field together? boolean  steps are taken together, as celer chooses; else one by one
 
 --- Throws when the run fails.
 ---@param o measure.options
@@ -73,8 +74,8 @@ function M.wave(o)
   -- on the machine, as the relay has it.
   local command = ("urgent='chrt --fifo 1'; $urgent true 2>/dev/null || urgent=; "
     .. "exec $urgent taskset -c $((OMPI_COMM_WORLD_RANK %% $(nproc))) %s run --advice off "
-    .. "--trace %s spec/bench/hosts/wave.lua %d %d %d %d"):format(celer.command(), trace, o.rows,
-    o.columns, o.steps, o.sleep_us)
+    .. "%s --trace %s spec/bench/hosts/wave.lua %d %d %d %d"):format(celer.command(),
+    o.together and "" or "--fold 1", trace, o.rows, o.columns, o.steps, o.sleep_us)
   local r = hosts.run(o.hosts, { "mpirun", "-n", RANKS, "-x", "CELER_NO_SAMPLE=1", "-x",
     "CELER_CACHE=" .. celer.folder() .. "/kernel-cache", "-wdir", os.getenv("PWD"), "sh", "-c",
     command }, { timeout = 300,

@@ -21,4 +21,12 @@ describe("a step without fences on hosts far apart", function()
       assert.is_true(r.step_ms < DELAY_MS * 2, r.step_ms)
     end)
   end
+
+  it("waits less where steps are taken together", function()
+    local why = hosts.missing({ delay = DELAY_MS })
+    if why then return pending("cannot bring hosts up: " .. why) end
+    local r = measure.wave({ hosts = 2, delay = DELAY_MS, rows = 64, columns = 1024, steps = 64,
+      sleep_us = 0, together = true })
+    assert.is_true(r.mean_ms < DELAY_MS * 0.5, r.mean_ms)
+  end)
 end)
