@@ -37,7 +37,8 @@ enum {
 /* What one view of a step is. */
 typedef struct cel_fold_view {
   int32_t array; /* of the fold's; -1: something that no step writes, which may
-                    be read anywhere. Of a job by itself: -1, or not. */
+                    be read anywhere, or with `writes` that is reduced into. Of
+                    a job by itself: -1, or not. */
   uint32_t element_size;
   bool writes; /* at the item's own coordinates; may read there, too */
   bool keeps;  /* items that the kernel does not write stay as they were; not

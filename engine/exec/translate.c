@@ -77,6 +77,7 @@ bool cel_translate_use(const cel_access *access, cel_fold_view *out) {
     }
     out->array = 0;
     return true;
+  case CEL_FOLD_REDUCED: out->writes = true; return true;
   default: return !cel_mode_produces(access->mode);
   }
 }

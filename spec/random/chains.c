@@ -278,8 +278,8 @@ static void interrupt(chain *c, int64_t at) {
   }
 }
 
-/* Its last step may reduce, too. */
-static void reduce_last(chain *c, step *s) {
+/* Its last step may reduce, too; in a pipeline also others. */
+static void reduce_too(chain *c, step *s) {
   int b = some_living(c, 0);
   if (b >= 0) reduce_generate(c->random, c->program, s, b);
 }
@@ -310,7 +310,8 @@ void chain_generate(program *p, bool *freed) {
   for (int64_t at = 0; at < n && left >= 2; ++at) {
     int before = p->steps;
     step *s = add(&c, at);
-    if (at + 1 == n && chance(&c, 25)) reduce_last(&c, s);
+    if (at + 1 == n || c.scheme == PIPELINE)
+      if (chance(&c, 25)) reduce_too(&c, s);
     if (chance(&c, often)) interrupt(&c, at + 1);
     left -= p->steps - before;
   }

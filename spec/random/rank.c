@@ -62,13 +62,14 @@ static bool fails(const kernel *k, const cel_call *call) {
          (s->collective == 0 || call->rank == odd);
 }
 
-/* What a reducing access is given is a row, which has begun. */
+/* What a reducing access is given is a row, which has begun, or holds what
+ * items before came to. */
 static cel_status check_row(const cel_view *v, const cel_reducer *reducer) {
   const char *at = v->base;
   if (!cel_box_equal(&v->box, &reducer->extent) ||
       !cel_box_equal(&v->layout, &reducer->extent))
     return cel_fail(CEL_E_TASK, "not a row to reduce into");
-  for (int64_t i = cel_box_volume(&v->box); i > 0; --i) {
+  for (int64_t i = v->holds ? 0 : cel_box_volume(&v->box); i > 0; --i) {
     if (memcmp(at, reducer->identity, reducer->element_size) != 0)
       return cel_fail(CEL_E_TASK, "a row to reduce into has not begun");
     at += reducer->element_size;

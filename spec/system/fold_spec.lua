@@ -69,6 +69,44 @@ describe("a fold", function()
     assert.equal(want, (run("--fold 8", 50, nil, { size = 1100, ranks = 2 })))
   end)
 
+  -- Elementwise, and a sum whose bits depend on the order of items.
+  local PIPELINE = [[
+local celer = require "celer"
+local q = celer.queue()
+local h, w = 3, 500000
+local x = celer.buffer("float", { h, w }, { init = function(i, j) return 1 / (1 + i * 7 + j) end })
+local y = celer.buffer("float", { h, w }, { init = 0 })
+local s = celer.buffer("float", {})
+local up = celer.kernel(function(i, j, x, y) y[i][j] = 1.25 * x[i][j] + 0.1 end)
+local down = celer.kernel(function(i, j, y, x) x[i][j] = y[i][j] - 0.3 * x[i][j] end)
+local sum = celer.kernel [=[
+  kernel void sum(item<2> i, in<float, 2> x, reducer<float> s) { s += x(i[0], i[1]); }
+]=]
+local text = {}
+for t = 1, 8 do
+  up({ h, w }, x, y)
+  down({ h, w }, y, x)
+  q:submit(function(cg) cg:parallel_for({ h, w }, sum, cg:read(x), cg:reduce(s, "sum")) end)
+  if t < 3 or t == 8 then text[#text + 1] = ("%.9g"):format(q:fence(s):get()()) end
+end
+print(table.concat(text, " "))
+]]
+
+  it("of a pipeline ends with a sum of the same bits", function()
+    local function go(fold)
+      local path = scratch.path(".lua")
+      scratch.write(path, PIPELINE)
+      local r = celer.run({ "run", "--profile", "--no-sample", path },
+        { env = { CELER_FOLD = fold } })
+      assert.equal(0, r.status, r.stderr)
+      return r.stdout, r.stderr:find("sum +together") ~= nil
+    end
+    local want, alone = go("1")
+    local got, together = go()
+    assert.equal(want, got)
+    assert.same({ false, true }, { alone, together })
+  end)
+
   it("exchanges halos once for its steps", function()
     local function messages(options)
       local _, report = run("--dry-run 8 --as-rank 3 " .. options, 65)

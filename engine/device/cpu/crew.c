@@ -238,16 +238,57 @@ _Static_assert(offsetof(cel_job, quiet) < offsetof(cel_job, holds_horizon) &&
                        _Alignof(cel_job),
                "what hush changes is a job's last");
 
+static cel_job copy_of(const cel_job *job) {
+  cel_job part;
+  memcpy(&part, job, offsetof(cel_job, quiet));
+  part.quiet = part.holds_horizon = false;
+  return part;
+}
+
+/* A band of all jobs of the share, the last of which reduces. */
+static cel_status run_band(cel_share *share, int64_t i, const cel_box *band,
+                           bool goes_on) {
+  const cel_entry *entry = share->entry;
+  for (int32_t s = 1; s < share->jobs; ++s, entry = entry->next) {
+    cel_job part = copy_of(entry->job);
+    part.call.chunk = *band;
+    CEL_TRY(cel_job_run(&part));
+  }
+  cel_job part = copy_of(share->reducing);
+  part.call.chunk = *band;
+  return cel__partial_run(&part, share->partial, i, goes_on);
+}
+
+/* Band by band, so that what one job writes is in a cache when the next one
+ * reads it. Items come to the row of block i in the order that they have in one
+ * call. */
+static cel_status run_bands(cel_share *share, int64_t i, const cel_box *box,
+                            int dim, bool goes_on) {
+  while (dim < CEL_DIMS - 1 && box->max[dim] - box->min[dim] <= 1) ++dim;
+  int64_t rows = box->max[dim] - box->min[dim];
+  int64_t across = cel_box_volume(box) / rows;
+  int64_t step = across < share->band ? share->band / across : 1;
+  for (int64_t at = box->min[dim]; at < box->max[dim]; at += step) {
+    cel_box band = *box;
+    band.min[dim] = at;
+    if (at + step < band.max[dim]) band.max[dim] = at + step;
+    bool later = goes_on || at > box->min[dim];
+    CEL_TRY(across > share->band && dim < CEL_DIMS - 1
+                ? run_bands(share, i, &band, dim + 1, later)
+                : run_band(share, i, &band, later));
+  }
+  return CEL_E_OK;
+}
+
 /* Block i and up to n - 1 behind it, as parts of the job; how many. */
 static cel_status run_parts(cel_share *share, int64_t i, int64_t n,
                             int64_t *run) {
-  cel_job part;
-  memcpy(&part, share->entry->job, offsetof(cel_job, quiet));
-  part.quiet = part.holds_horizon = false;
+  cel_job part = copy_of(share->entry->job);
   cel_box *box = part.kind == CEL_JOB_CALL ? &part.call.chunk : &part.box;
   *run = join_blocks(share, i, share->partial != NULL ? 1 : n, box);
-  return share->partial != NULL ? cel__partial_run(&part, share->partial, i)
-                                : cel_job_run(&part);
+  if (share->partial == NULL) return cel_job_run(&part);
+  return share->jobs > 1 ? run_bands(share, i, box, 0, false)
+                         : cel__partial_run(&part, share->partial, i, false);
 }
 
 /* Runs block i and up to n - 1 behind it; returns how many. */
@@ -268,9 +309,8 @@ static cel_lane *lane_of(cel_share *share) {
 
 /* All rows are there. */
 static void combine(cel_share *share) {
-  const cel_job *job = share->entry->job;
   if (atomic_load(&share->error) == NULL &&
-      cel__partial_combine(job, share->partial) != CEL_E_OK)
+      cel__partial_combine(share->reducing, share->partial) != CEL_E_OK)
     atomic_store(&share->error, cel_finished_error());
   cel_free(share->partial);
 }
@@ -431,10 +471,10 @@ static const cel_work *reducing(const cel_job *job) {
   return reduces ? job->work : NULL;
 }
 
-/* Cuts the head's box; false when it is one block. Each item may be heavy, and
+/* Cuts the job's box; false when it is one block. Each item may be heavy, and
  * the bits do not depend on the cut, except where a call reduces. */
-static bool cut_box(cel_crew *crew, cel_share *share, const cel_box *box) {
-  const cel_job *job = share->entry->job;
+static bool cut_box(cel_crew *crew, cel_share *share, const cel_job *job,
+                    const cel_box *box) {
   const cel_work *work = reducing(job);
   share->box = *box;
   bool grouped = job->kind == CEL_JOB_CALL;
@@ -445,7 +485,10 @@ static bool cut_box(cel_crew *crew, cel_share *share, const cel_box *box) {
   int64_t least = grouped && work == NULL ? 1 : CEL_TUNE_CREW_ITEMS;
   share->blocks = cel__crew_cut(box, share->group, want, least, share->cuts);
   if (work != NULL && share->blocks <= 1) return false;
-  if (work != NULL) share->partial = cel__partial_create(job, share->blocks);
+  if (work != NULL) {
+    share->partial = cel__partial_create(job, share->blocks);
+    share->reducing = job;
+  }
   return true;
 }
 
@@ -456,6 +499,21 @@ static void start(const cel_crew *crew, cel_share *share) {
   share->linked = false;
 }
 
+/* So many jobs from the head on, the last of which reduces; cut as that one is
+ * by itself. */
+static bool join_reducing(cel_crew *crew, cel_lane *lane, const cel_job *last,
+                          int32_t jobs) {
+  cel_share *share = &lane->share;
+  const cel_box *box = &last->call.chunk;
+  if (cel_box_is_empty(box) || !cut_box(crew, share, last, box)) return false;
+  share->entry = lane->head;
+  share->folded = NULL;
+  share->jobs = jobs;
+  share->band = crew->folds_always ? 1 + jobs % 3 : CEL_TUNE_BAND_ITEMS;
+  start(crew, share);
+  return true;
+}
+
 /* Whether the head and what waits behind it are worth one pass over memory;
  * then they are cut as one. */
 static bool gather(cel_crew *crew, cel_lane *lane) {
@@ -464,9 +522,12 @@ static bool gather(cel_crew *crew, cel_lane *lane) {
   if (head->job->use == NULL || head->brief ||
       (is_light(head) && !crew->folds_always))
     return false;
+  const cel_job *last;
   pthread_mutex_lock(&crew->lock);
-  int32_t jobs = cel__folded_gather(head, crew->folds_always);
+  int32_t jobs = cel__folded_gather(head, crew->folds_always, &last);
   pthread_mutex_unlock(&crew->lock);
+  if (last != NULL && join_reducing(crew, lane, last, jobs)) return true;
+  if (last != NULL) --jobs;
   if (jobs == 1) return false;
   share->folded = cel__folded_join(head, jobs, crew->threads,
                                    crew->folds_always, &share->blocks);
@@ -489,7 +550,8 @@ static bool cut(cel_crew *crew, cel_lane *lane) {
   share->jobs = 1;
   if (job->kind == CEL_JOB_FOLD)
     share->folded = cel__folded_create(job, crew->threads, &share->blocks);
-  else if (box == NULL || cel_box_is_empty(box) || !cut_box(crew, share, box))
+  else if (box == NULL || cel_box_is_empty(box) ||
+           !cut_box(crew, share, job, box))
     return false;
   start(crew, share);
   return true;

@@ -50,8 +50,10 @@ typedef struct cel_share {
   cel_cursor *cursor;         /* of each; owned; null before the first job */
   _Atomic(cel_error *) error; /* the first; owned until completion */
   struct cel__partial *partial; /* of a reducing call; owned; else null */
-  struct cel__folded *folded;   /* of a fold; owned; else null */
-  int32_t jobs;                 /* of the lane that it is, from the head on */
+  const cel_job *reducing;      /* that one, the last of its jobs; else null */
+  int64_t band; /* where there are jobs before that: items of each at a time */
+  struct cel__folded *folded; /* of a fold; owned; else null */
+  int32_t jobs;               /* of the lane that it is, from the head on */
   int64_t worth_ns; /* what is left when linked, less those who were called */
   int32_t inside;   /* threads at work on it */
   bool linked;

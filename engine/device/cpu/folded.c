@@ -38,11 +38,14 @@ static int32_t array_at(const touched *all, const void *base) {
   return a;
 }
 
-static bool is_one(const cel_job *job) {
+static bool is_call(const cel_job *job) {
   return job->kind == CEL_JOB_CALL && job->use != NULL &&
          job->call.views <= CEL_FOLD_VIEWS && job->call.effects == 0 &&
-         job->call.comm == NULL && job->call.stream == NULL &&
-         cel__bands_take(job->work, &job->call);
+         job->call.comm == NULL && job->call.stream == NULL;
+}
+
+static bool is_one(const cel_job *job) {
+  return is_call(job) && cel__bands_take(job->work, &job->call);
 }
 
 /* Adds what a call touches. False where it may not be a step behind the others:
@@ -81,11 +84,53 @@ static bool is_worth(const cel_entry *head, const touched *all) {
          head->expected_ns / items < CEL_TUNE_FOLD_ITEM_PS / 1000;
 }
 
-int32_t cel__folded_gather(const cel_entry *head, bool always) {
+static bool is_flat(const cel_job *job, const cel_box *chunk) {
+  for (int32_t k = 0; k < job->call.views; ++k)
+    if (job->use[k].array >= 0 && cel_fold_reaches(&job->use[k])) return false;
+  return cel_box_equal(&job->call.chunk, chunk);
+}
+
+/* Each block has a whole row of its own, and items come to it in the order in
+ * which they are computed, whether by one call or by several. */
+static bool reduces_in_order(const cel_job *job) {
+  const cel_work *work = job->work;
+  int64_t items = cel_box_volume(&job->call.chunk);
+  for (int32_t i = 0; i < work->reducers; ++i)
+    if (work->reducer[i].begins &&
+        cel_box_volume(&work->reducer[i].extent) * CEL_TUNE_PARTIAL_BLOCKS >
+            items * CEL_TUNE_PARTIAL_FEW)
+      return false;
+  return work->reducers > 0 && !work->combines && work->work_group[0] == 0 &&
+         !work->marks && !work->waits && !work->lua && !work->turns &&
+         job->call.sample == NULL;
+}
+
+/* Whether a reducing call may be the last one behind others that touch `all`:
+ * it reads what they touch, and reduces into something else. */
+static bool may_end(const touched *all, const cel_job *job) {
+  bool meets = false;
+  for (int32_t k = 0; k < job->call.views; ++k) {
+    const cel_fold_view *use = &job->use[k];
+    const void *base = job->call.view[k].base;
+    if (base == NULL) continue;
+    int32_t a = array_at(all, base);
+    if (a == all->n) continue;
+    bool other = use->array < 0;
+    if (other && (use->writes || all->at[a].written)) return false;
+    if (use->writes && all->at[a].anywhere) return false;
+    meets = true;
+  }
+  return meets;
+}
+
+int32_t cel__folded_gather(const cel_entry *head, bool always,
+                           const cel_job **reducing) {
   touched all = {.n = 0};
   int32_t calls = 0;
-  for (const cel_entry *at = head; at != NULL && calls < CEL_TUNE_FOLD_CALLS;
-       at = at->next, ++calls) {
+  const cel_entry *at = head;
+  bool flat = true;
+  *reducing = NULL;
+  for (; at != NULL && calls < CEL_TUNE_FOLD_CALLS; at = at->next, ++calls) {
     touched before = all;
     if (!is_one(at->job) || !same_range(at->job, head->job)) break;
     if (!add(&all, at->job)) {
@@ -93,8 +138,16 @@ int32_t cel__folded_gather(const cel_entry *head, bool always) {
       break;
     }
     if (calls == 0 && !always && !is_worth(head, &all)) return 1;
+    flat = flat && is_flat(at->job, &head->job->call.chunk);
   }
-  return calls > 0 ? calls : 1;
+  if (calls == 0) return 1;
+  if (!flat || at == NULL || !is_call(at->job) ||
+      !same_range(at->job, head->job) ||
+      !is_flat(at->job, &head->job->call.chunk) || !reduces_in_order(at->job) ||
+      !may_end(&all, at->job))
+    return calls;
+  *reducing = at->job;
+  return calls + 1;
 }
 
 /* ---- as a fold ----------------------------------------------------------- */

@@ -21,9 +21,11 @@ typedef struct cel__folded cel__folded;
 cel__folded *cel__folded_create(const cel_job *job, int32_t threads,
                                 int64_t *blocks);
 /* How many calls, from a lane's head on, are worth one pass, or with `always`
- * could be one; 1: none but the head. Looks at entries in the lane, and so with
- * its lock held. */
-int32_t cel__folded_gather(const cel_entry *head, bool always);
+ * could be one; 1: none but the head. The last one may reduce, where none reads
+ * around its items: *reducing, else null. Looks at entries in the lane, and so
+ * with its lock held. */
+int32_t cel__folded_gather(const cel_entry *head, bool always,
+                           const cel_job **reducing);
 /* Makes a fold of so many, which stay where they are. Null where its threads
  * would not all have a run; with `always` never, and in short bands. */
 cel__folded *cel__folded_join(const cel_entry *head, int32_t calls,

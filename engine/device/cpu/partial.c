@@ -118,7 +118,8 @@ static char *after(char *rows, const cel_reducer *r, int64_t blocks) {
   return rows + rounded(row_bytes(r)) * blocks;
 }
 
-cel_status cel__partial_run(const cel_job *part, cel__partial *p, int64_t i) {
+cel_status cel__partial_run(const cel_job *part, cel__partial *p, int64_t i,
+                            bool goes_on) {
   size_t size = (size_t)part->call.views * sizeof(cel_view);
   cel_view *view = cel_alloc(size);
   cel_job own = *part;
@@ -127,11 +128,12 @@ cel_status cel__partial_run(const cel_job *part, cel__partial *p, int64_t i) {
   for (int32_t k = 0; k < part->work->reducers; ++k) {
     const cel_reducer *r = &part->work->reducer[k];
     cel_lines *lines = lines_of(p, k, i);
+    cel_assert(!goes_on || lines == NULL);
     void *row = rows + i * row_bytes(r);
     view[r->view].lines = lines;
     if (lines == NULL) {
       view[r->view].base = row;
-      view[r->view].holds = false;
+      view[r->view].holds = goes_on;
     } else {
       lines->row = row;
       find_own(r, &p->chunk, &part->call.chunk, lines);

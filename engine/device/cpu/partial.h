@@ -26,9 +26,10 @@ int64_t cel__partial_blocks(const cel_work *work);
 /* Rows for so many blocks of a call, whose work it borrows; the caller frees it
  * by cel_free. */
 cel__partial *cel__partial_create(const cel_job *job, int64_t blocks);
-/* Runs `part`, the i-th block of the call, into its own rows. */
+/* Runs `part`, the i-th block of the call, into its own rows; or where that
+ * `goes_on` what comes behind a part of the block. Then rows are whole. */
 cel_status cel__partial_run(const cel_job *part, cel__partial *partial,
-                            int64_t i);
+                            int64_t i, bool goes_on);
 /* Combines them into the views of the whole job. */
 cel_status cel__partial_combine(const cel_job *job, cel__partial *partial);
 #endif
