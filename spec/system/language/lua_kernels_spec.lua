@@ -847,7 +847,7 @@ celer.wait()
     { "i, s", "s[i] = 1", "s", "'s' takes a pair_of here: assign one, or to its" },
     { "i, s, v", "local e if i > 3 then e = s[i] else e = s[0] end v[i] = e.x", "s, v",
       "cannot index a value that was chosen before" },
-    { "i, u, w, v", "v[i] = u[w[i]]", "u, w, v",
+    { "i, u, w, v", "v[i] = u[2 * w[i]]", "u, w, v",
       "which part of 'u' .* index 0 is computed from an element.*celer.access%(buffer, mapper%)" },
     { "i, w, v", "v[w[i]] = 1", "w, v", "which part of 'v'|may write one element" },
     { "i, u, v", "local k = 0 while u[k] > 2 do k = k + 1 end v[i] = k", "u, v",
