@@ -56,15 +56,19 @@ template <class P> static __device__ __forceinline__ bool stays(const P &) {
   return true;
 }
 
-// F for an item: where it reads beyond edges, in two ways.
+// Whether items from which no index leaves a buffer are computed in a way of
+// their own.
+template <auto F>
+#ifdef CELER_CHECK
+constexpr bool two_ways = false;
+#else
+constexpr bool two_ways = signature<decltype(F)>::edges > 0;
+#endif
+
+// F for an item.
 template <auto F, class Item, class... Q>
 static __device__ __forceinline__ void compute(const Item &at, const Q &...q) {
-#ifdef CELER_CHECK
-  constexpr bool two_ways = false;
-#else
-  constexpr bool two_ways = signature<decltype(F)>::edges > 0;
-#endif
-  if constexpr (!two_ways)
+  if constexpr (!two_ways<F>)
     F(at, q...);
   else if ((stays(q) && ...))
     F(at, knowing<inside>(q)...);
@@ -117,6 +121,33 @@ static __device__ __forceinline__ void each_item(const launch &w,
   }
 }
 
+// Such items, counted from the first one of a launch. Their coordinates have 31
+// bits, which spares most of what a GPU does to find elements.
+template <int D> struct inner_items {
+  unsigned from[D], count[D];
+
+  __device__ __forceinline__ bool holds(const launch &w,
+                                        const item<D> &it) const {
+    bool all = true;
+    for (int d = 0; d < D; ++d)
+      all = all && unsigned(it.at[d] - w.min[d]) - from[d] < count[d];
+    return all;
+  }
+  static __device__ __forceinline__ item<D> as_short(item<D> it) {
+    for (int d = 0; d < D; ++d) {
+      int low; // else the compiler goes on with 64 bits
+      asm("cvt.u32.u64 %0, %1;" : "=r"(low) : "l"(it.at[d]));
+      it.at[d] = low;
+    }
+    return it;
+  }
+};
+
+// Between low and high: items whose indices stay within a parameter's buffer.
+template <class P>
+static __device__ __forceinline__ void narrow(index *, index *, const P &) {
+}
+
 template <auto F, class S = signature<decltype(F)>> struct reducing;
 template <auto F, class S = signature<decltype(F)>> struct entry;
 template <auto F, class Item, class... P>
@@ -127,20 +158,54 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   static_assert(sizeof(packed) <= 4096,
                 "the parameters of a kernel take more than 4 KB");
 
-  template <class Work, int... K>
-  static __device__ __forceinline__ void call(const packed &a, const Work &at,
-                                              indices<K...>) {
-    compute<F>(
-        at, bind<typename bare<P>::type, sig, K>::from(a, at.at, sig::dims)...);
+  template <int K, class Q>
+  static __device__ __forceinline__ Q give(const packed &a, const index *at) {
+    return bind<Q, sig, K>::from(a, at, sig::dims);
+  }
+
+  template <int... K>
+  static __device__ __forceinline__ void run_all(const packed &a,
+                                                 indices<K...>) {
+    each_item<sig::dims>(a.where, [&](const item<sig::dims> &it) {
+      F(it, give<K, typename bare<P>::type>(a, it.at)...);
+    });
+  }
+
+  template <int... K>
+  static __device__ __forceinline__ void run_two_ways(const packed &a,
+                                                      indices<K...>) {
+    constexpr int D = sig::dims;
+    const launch &w = a.where;
+    inner_items<D> inner;
+    index low[D], high[D];
+    for (int d = 0; d < D; ++d) {
+      low[d] = 0;
+      high[d] = 0x80000000;
+    }
+    (narrow(low, high, give<K, typename bare<P>::type>(a, w.min)), ...);
+    for (int d = 0; d < D; ++d) {
+      const index from = low[d] < w.min[d] ? 0 : low[d] - w.min[d];
+      const index to = high[d] - w.min[d], most = w.extent[d];
+      inner.from[d] = unsigned(from < most ? from : most);
+      inner.count[d] = unsigned((to < most ? to : most) - from);
+      if (to <= from || from >= most) inner.count[d] = 0;
+    }
+    each_item<D>(w, [&](const item<D> &it) {
+      if (inner.holds(w, it))
+        F(inner.as_short(it),
+          knowing<inside>(give<K, typename bare<P>::type>(a, it.at))...);
+      else
+        F(it, knowing<anywhere>(give<K, typename bare<P>::type>(a, it.at))...);
+    });
   }
 
   static __device__ __forceinline__ void run(const packed &a) {
     if constexpr (sig::reduces)
       reducing<F>::run(a);
+    else if constexpr (two_ways<F>)
+      run_two_ways(a, typename sig::all());
     else
-      each_item<sig::dims>(a.where, [&](const item<sig::dims> &it) {
-        call(a, it, typename sig::all());
-      });
+      run_all(a, typename sig::all());
   }
 };
 

@@ -153,6 +153,16 @@ static __device__ __forceinline__ bool stays(const near<T, D> &p) {
   return p.known == inside;
 }
 
+template <class T, int D>
+static __device__ __forceinline__ void narrow(index *low, index *high,
+                                              const near<T, D> &p) {
+  for (int d = 0; d < D; ++d) {
+    const index reach = p.edges->reach[d], end = p.edges->size[d] - reach;
+    if (low[d] < reach) low[d] = reach;
+    if (high[d] > end) high[d] = end;
+  }
+}
+
 template <class T, int D, class S, int K> struct bind<near<T, D>, S, K> {
   template <class A>
   static __device__ __forceinline__ near<T, D>

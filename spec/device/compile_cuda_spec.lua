@@ -233,6 +233,7 @@ describe("cel_module_begin_images", function()
         if source:find "group%s*<" then table.insert(parts, 1, k.embedded("group.cuh")) end
         if source:find "tile%s*<" then table.insert(parts, 1, k.embedded("tile.cuh")) end
         if source:find "near%s*<" then table.insert(parts, 1, k.embedded("near.cuh")) end
+        if source:find "route%s*<" then table.insert(parts, 1, k.embedded("route.cuh")) end
         local ok, _, message = k.check_cuda(source, { file = path, architecture = 90,
           prelude = table.concat(parts), defines = defines })
         assert.is_truthy(ok, message)
