@@ -219,7 +219,7 @@ describe("cel_module_begin_images", function()
     local n = 0
     for _, path in ipairs(scratch.files("examples", "%.lua$")) do
       local script, structs, defines = scratch.read(path), {}, {}
-      for name in (script:match("defines = (%b{})") or ""):gmatch("(%w+) =") do
+      for name in (script:match("defines = (%b{})") or ""):gmatch("([%w_]+) =") do
         defines[#defines + 1] = name .. "=16"
       end
       for name, fields in script:gmatch('celer%.struct%("(%w+)", "(.-)"%)') do
