@@ -62,7 +62,7 @@ template <auto F>
 #ifdef CELER_CHECK
 constexpr bool two_ways = false;
 #else
-constexpr bool two_ways = signature<decltype(F)>::edges > 0;
+constexpr bool two_ways = signature<decltype(F)>::has_near;
 #endif
 
 // F for an item.
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void compute(const Item &at, const Q &...q) {
 // Blocks that a multiprocessor is to have room for; 0: as it comes. Of two ways
 // the rare one takes most registers, if elements are short.
 template <auto F, class S = signature<decltype(F)>>
-constexpr int resident = S::edges > 0 && S::element_bytes <= 16 ? 6 : 0;
+constexpr int resident = S::has_near &&S::element_bytes <= 16 ? 6 : 0;
 
 // Calls work(item) for the items of a thread.
 template <int D, class Work>

@@ -20,7 +20,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __shared__ static
 #define __grid_constant__
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 
 #define GPU_VECTORS(T, name, a2, a4)                                           \
   struct alignas(a2) name##2 {                                                 \
