@@ -121,6 +121,24 @@ compare("of integers", function(i, j, v)
 end, { 5, 5 }, { "int", { 5, 5 }, function() return 0 end })
 ]])
 
+  -- What g++ makes of it: see compile_cpu.c.
+  script.everywhere("chooses by two comparisons with NaN as the interpreter does", setup .. [[
+local t = { [0] = 2, -1, 0, 5 }
+local function number(x) return x == x and x or 7 end
+compare("choices", function(i, v)
+  v[i] = number((i > (i < (t[i % 4] % (i - i)) and i or (t[i % 4] % (i - i))) and i
+    or (i < (t[i % 4] % (i - i)) and i or (t[i % 4] % (i - i)))))
+end, { 5 }, { "float", { 5 }, function() return 0 end })
+compare("others", function(i, v)
+  local x = t[i % 4] / t[2]
+  v[i][0] = number((i < x or x < i) and i or x)
+  v[i][1] = number(max(i, min(i, x % 0)))
+  local y = i
+  if i < x then y = x elseif not (x < i) then y = x end
+  v[i][2] = number(y)
+end, { 5 }, { "float", { 5, 3 }, function() return 0 end })
+]])
+
   script.everywhere("makes integers of what they cannot hold as the processor does", setup .. [[
 local function contents(i) return ({ 0 / 0, 1 / 0, -1 / 0, 1e19, -1e19, 2 ^ 40 + 5, -3 })[i + 1] end
 local wanted = { 0, 0, 0, 0, 0, 5, -3 }
