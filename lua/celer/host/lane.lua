@@ -1,6 +1,5 @@
 --- lane.lua -- runs in a host lane, or in a GPU's thread: decodes what capture.lua
 --- encoded, and calls.
-require("celer.traces").install()
 require("celer.walk").install()
 local buffer = require "string.buffer"
 local ffi = require "ffi"
@@ -78,10 +77,16 @@ function Decoder:function_at(index)
   return f
 end
 
+-- Here next() is not compiled: where it is, among much else, LuaJIT before April 2022 may lose
+-- half of the pointer that it gives, and crash (its issue 829).
+local function has_any(t) return next(t) ~= nil end
+jit.off(has_any)
+
 function Decoder:fill(out, from)
   for k, v in each(from) do out[k] = self:decode(v) end
   return out
 end
+jit.off(Decoder.fill)
 
 function Decoder:table_at(index)
   local out = self.made_tables[index]
@@ -138,7 +143,7 @@ local function read_off(blob)
   local found = read[blob]
   if found then return found end
   found = decode(blob)
-  found.sets_globals = next(found.globals) ~= nil
+  found.sets_globals = has_any(found.globals)
   found.__index = found
   setmetatable(found, Decoder)
   for _, one in ipairs(found.structs) do types.struct(one[1], one[2]) end

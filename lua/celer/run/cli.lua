@@ -1,5 +1,4 @@
 --- cli.lua -- the celer command.
-require("celer.traces").install()
 require("celer.walk").install()
 local argparse = require "celer.argparse"
 local checking = require "celer.tools.check"
