@@ -40,7 +40,7 @@ struct fold_array {
   const unsigned char *from;
   unsigned char *to;
   int stride0, stride1; // in elements
-  int loads; // 0: nothing of it; 1: what lies beyond the range; all
+  int loads;            // 0: nothing of it; 1: what lies beyond the range; all
   int stores;
   int min[3], max[3], unused[2];
 };
@@ -159,7 +159,8 @@ __device__ __forceinline__ const T &get(const numbered<I, T> &of) {
 }
 
 template <class All, class... Steps> struct fold;
-template <class... E, class... Steps> struct fold<fold_elements<E...>, Steps...> {
+template <class... E, class... Steps>
+struct fold<fold_elements<E...>, Steps...> {
   static constexpr int arrays = sizeof...(E);
   using every = typename count_up<arrays>::type;
   template <class First, class...> struct front {

@@ -617,7 +617,8 @@ local near = celer.image(index, { dry = celer.neighborhood(1) })
 for _ = 1, 10 do
   grow(n, x)
   gather(n, index, celer.access(x, near), y)
-end]==], { devices = 1 }, { before = { "--backend", "cpu", "--dry-run", 5, "--as-rank", 3 } })
+end]==], { devices = 1 }, { before = { "--backend", "cpu", "--fold", 1, "--dry-run", 5,
+      "--as-rank", 3 } })
     assert.equal(0, r.status, r.stderr)
     assert.matches("messages sent%s+20%s+160 B", r.stderr)
     assert.falsy(r.stderr:find("not counted", 1, true))
