@@ -240,7 +240,8 @@ enum {
    * than a copy, a message and a copy in spec/bench/roads.lua. [graph] */
   CEL_TUNE_ROAD_FAR_BYTES = 4 << 20,
   /* From here on they go by NCCL if that is asked for: letters and two launches
-   * cost some 90 us there, and a shorter message takes less by copies. [graph] */
+   * cost some 90 us there, and a shorter message takes less by copies. [graph]
+   */
   CEL_TUNE_ROAD_NCCL_FAR_BYTES = 1 << 20,
   /* Chunks that a message is cut into, about; bytes of one, of which it has a
    * multiple of the least: each costs some us at both ends, and the first and
