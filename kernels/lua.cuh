@@ -141,11 +141,8 @@ template <class T> CELER_FN T pow(T x, T y) {
 
 // A whole number as an integer; -2^63 if it is none of 64 bits or a NaN, as the
 // processor has it: a GPU gives the nearest one, and so do compilers of what
-// they know.
+// they know, late as that may be.
 template <class T> CELER_FN long long whole(T x) {
-#ifndef CELER_CUDA
-  if (!__builtin_constant_p(x)) return (long long)x;
-#endif
   return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0)
              ? (long long)x
              : (long long)(1ULL << 63);

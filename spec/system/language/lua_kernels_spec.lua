@@ -154,6 +154,9 @@ for _, type_ in ipairs { "float", "double" } do
     same(type_ .. i, v(i), type_ == "float" and i == 5 and 0 or wanted[i + 1])
   end
 end
+local late = celer.buffer("int", 3)
+celer.kernel(function(i, v) v[i] = math.ceil(celer.philox(i, 1, 1, 2) / i) end)(3, late)
+same("a quotient by 0", late(0), 0)
 ]])
 
   script.everywhere("computes stencils as the interpreter does", setup .. [[
