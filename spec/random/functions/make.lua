@@ -319,7 +319,8 @@ local statements = {
     if d <= 0 then return end
     local name = self:name "s"
     self:put("local %s = 0", name)
-    self:put("while %s < %d and %s do", name, random(6), self:condition(1))
+    self:put("while %s %s %s and %s do", name, pick { "<", "<=" },
+      pick { random(6), "q", "n", "x" }, self:condition(1))
     self:put("  %s = %s + 1", name, name)
     self:block(d, 2, true)
     self:put "end"

@@ -282,6 +282,8 @@ local function phi_of_whole(node, low, high, round)
     if least and first.kind == "int" then
       return set_whole(node, first.low + n * min(least, 0), first.high + n * max(most, 0))
     end
+    local highest = trips.highest(node)
+    if highest then return set_whole(node, first.low, highest) end
     if round > WIDEN and (node.low ~= low or node.high ~= high) then low, high = -math.huge, nil end
   end
   if not high then return set(node, "weak") end

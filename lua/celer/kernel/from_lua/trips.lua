@@ -1,4 +1,4 @@
---- trips.lua -- how often a counted loop runs, and by how much it changes a sum.
+--- trips.lua -- how often a counted loop runs, by how much it changes a sum, how far others count.
 local M = {}
 
 local floor, max, min = math.floor, math.max, math.min
@@ -90,6 +90,41 @@ function M.change(node)
     least, most = min(least, a), max(most, b)
   end
   return least, most
+end
+
+-- Whether a loop is left behind `block`: that leads back to its header in no way but from outside.
+local function leaves(block, header)
+  local seen, list = { [header] = true }, { block }
+  while #list > 0 do
+    local at = table.remove(list)
+    if at and not seen[at] then
+      seen[at] = true
+      for k = 2, #header.preds do
+        if at == header.preds[k] then return false end
+      end
+      local ends = at.ends or {}
+      list[#list + 1] = ends.to or ends.yes
+      list[#list + 1] = ends.no
+    end
+  end
+  return true
+end
+
+--- At most what a phi of a loop's header becomes that grows while it is below a whole number, as
+--- in `while i < n do i = i + 1 end`; nil for others.
+---@param node celer.node
+---@return number?
+function M.highest(node)
+  local header = node.block
+  local ends, first = header.ends, node.args[1]
+  local cond = ends and ends.cond
+  if not cond or cond.op ~= "lt" and cond.op ~= "le" or cond.args[1] ~= node
+    or cond.args[2].kind ~= "int" or first.kind ~= "int" then
+    return nil
+  end
+  local least, most = M.change(node)
+  if not least or least < 0 or not leaves(ends.no, header) then return nil end
+  return max(first.high, cond.args[2].high - (cond.op == "lt" and 1 or 0) + most)
 end
 
 return M

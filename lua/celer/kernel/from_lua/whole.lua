@@ -23,9 +23,11 @@ end
 
 local sums = { add = true, sub = true, min = true, max = true }
 
--- Whether a node is a coordinate, a counter or an index that was read, or lies beside one.
+-- Whether a node is a coordinate, a counter or an index that was read, or lies beside one. What a
+-- loop changes is a counter, too, if it has to be whole.
 local function counts_items(node, depth)
   if node.op == "coordinate" or node.loop then return true end
+  if node.op == "phi" then return node.whole and node.block.header end
   if node.op == "load" then return indices[node.array.number] end
   if not sums[node.op] or depth > 8 then return false end
   return counts_items(node.args[1], depth + 1) or counts_items(node.args[2], depth + 1)

@@ -88,6 +88,41 @@ describe("a number", function()
     end, "this index may be another one")
   end)
 
+  it("that a loop counts up to a whole number is an integer", function()
+    local most = 100
+    local function counts(i, u, v)
+      local k = 0
+      while k < most and u[k % 9] < 4 do k = k + 1 end
+      v[i] = k
+    end
+    holds("int x", counts, "double", "int")
+    holds(" < most)", counts, "double", "int")
+    holds("(double)most", function(i, u, v)
+      local k = 0
+      while k < most and u[i] < k do k = k + 0.5 end
+      v[i] = math.floor(k)
+    end, "double", "int")
+    -- Neither is below it for certain.
+    holds("double x", function(i, u, v)
+      local k = 0
+      while u[i] < 4 do
+        if k < most then u[i] = 0 end
+        k = k + 1
+      end
+      v[i] = k
+    end, "double", "int")
+    holds("double x", function(i, u, v)
+      local k = 0
+      ::again::
+      if k < most then u[i] = 0 end
+      k = k + 1
+      if u[i] < 4 then goto again end
+      v[i] = k
+    end, "double", "int")
+    most = 100.5
+    holds("double most", counts, "double", "int")
+  end)
+
   it("that was captured is whole where it has to be, by its value", function()
     local last, rate = 7, 1
     holds("int last, double rate", function(i, u, v) v[i] = u[math.min(i, last)] * rate end,
