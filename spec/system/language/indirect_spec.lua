@@ -188,9 +188,9 @@ local function no(words, f, ...)
   local line = debug.getinfo(f, "S").linedefined
   assert(not ok and message:find(words, 1, true), ("line %d: %s"):format(line, message))
 end
-no("an index holds int32_t, uint32_t or int64_t, and 'narrow' int16_t",
+no("an index holds int32_t, uint32_t or int64_t, not int16_t as 'narrow' does",
   function(i, narrow, x, y) y[i] = x[narrow[i]] end, narrow, x, y)
-no("an index holds int32_t, uint32_t or int64_t, and 'links' link",
+no("an index holds int32_t, uint32_t or int64_t, not link as 'links' does",
   function(i, links, x, y) y[i] = x[links[i].to] end, links, x, y)
 no("celer follows an element of an index with a constant added, as in x[col[k] + 1]",
   function(i, col, x, y) y[i] = x[2 * col[i]] end, col, x, y)
@@ -210,7 +210,8 @@ no("the kernel also writes 'y': write to a second buffer",
 no("'col' is read beyond its edges, and cannot be an index",
   function(i, col, x, y) y[i] = x[col[i - 1]] end, celer.clamped(col), x, y)
 no("What is written where elements say is not followed: let each item gather what it needs, "
-  .. "as in y[i] = x[from[i]], or reduce into it, as by celer.sum(y)",
+  .. "as in y[i] = x[from[i]], push to it, as by celer.route(y, \"sum\"), or reduce into it, "
+  .. "as by celer.sum(y), or",
   function(i, col, x, y) y[col[i]] = x[i] end, col, x, y)
 no("which part of 'col' a chunk touches cannot be derived: index 0",
   function(i, col, x, y) y[i] = x[col[math.floor(x[i])]] end, col, x, y)

@@ -150,6 +150,10 @@ local function push(lift, method, args)
   if method.name ~= "push" or #method.index > 0 or #args ~= array.dims + 2 then
     lift.fail("'%s' is pushed to: write %s:push(%s, value)", array.name, array.name,
       ({ "i", "i, j", "i, j, k" })[array.dims])
+  elseif args[#args].op == "table" then
+    lift.fail("'%s' is pushed a table, and kernels in Lua make no structs: push an element of a "
+      .. "buffer, as in %s:push(%s, p[i])", array.name, array.name,
+      ({ "i", "i, j", "i, j, k" })[array.dims])
   end
   local at = {}
   for d = 1, array.dims do at[d] = lift:value(args[d + 1]) end

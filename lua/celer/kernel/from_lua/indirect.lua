@@ -137,8 +137,8 @@ local function fault_of(self, load)
   local array = load.array
   local type_ = array.type
   if load.field ~= "" or not index_types[(type_.class or "") .. type_.size] then
-    return ("an index holds int32_t, uint32_t or int64_t, and '%s' %s"):format(array.name,
-      type_.name)
+    return ("an index holds int32_t, uint32_t or int64_t, not %s as '%s' does"):format(
+      type_.name, array.name)
   elseif self.written[array.number] then
     return ("the kernel writes '%s': an index must not change meanwhile"):format(array.name)
   elseif self.arguments[array.number].edge then

@@ -25,7 +25,8 @@ local MOST = 256 -- elements
 function M.set(lift, array, key, value)
   if key.op == "string" then
     lift.fail("a table of a kernel has elements by whole numbers, as in t[1]: use a local variable "
-      .. "in the place of '%s'", key.k)
+      .. "in the place of '%s', or, for a struct, an element of a buffer, as in p[i].%s", key.k,
+      key.k)
   elseif value.op == "nil" then
     lift.fail "an element of a kernel's table cannot be nil"
   end

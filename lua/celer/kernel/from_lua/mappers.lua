@@ -17,7 +17,8 @@ local causes = {
 }
 
 local GATHER = "What is written where elements say is not followed: let each item gather what it "
-  .. "needs, as in y[i] = x[from[i]], or reduce into it, as by celer.sum(%s), or "
+  .. "needs, as in y[i] = x[from[i]], push to it, as by celer.route(%s, \"sum\"), or reduce into "
+  .. "it, as by celer.sum(%s), or "
 
 -- Raises why a footprint has no rule, and what to do.
 local function refuse(use)
@@ -26,12 +27,14 @@ local function refuse(use)
   local what = causes[cause.op] or "is no sum of coordinates, counters and captured numbers, or "
     .. "one that no bounds are known of"
   local way = "Keep it between bounds, as by celer.clamp(x, 0, n - 1), or "
-  if cause.op == "load" and unknown.node.op == "store" then way = GATHER:format(use.array.name) end
-  if unknown.node.why then way = ("As %s. "):format(unknown.node.why) .. way end
-  fail(unknown.node, "which part of '%s' a chunk touches cannot be derived: index %d %s%s. %s"
+  if cause.op == "load" and unknown.node.op == "store" then
+    way = GATHER:format(use.array.name, use.array.name)
+  end
+  fail(unknown.node, "which part of '%s' a chunk touches cannot be derived: index %d %s%s%s. %s"
     .. "give the part where the kernel is submitted: celer.access(buffer, mapper) in the place of "
     .. "the buffer, as in celer.access(buffer, celer.all)", use.array.name, unknown.dim, what,
-    cause.line ~= unknown.node.line and (" (line %d)"):format(cause.line) or "", way)
+    cause.line ~= unknown.node.line and (" (line %d)"):format(cause.line) or "",
+    unknown.node.why and ", and " .. unknown.node.why or "", way)
 end
 
 -- Captured numbers that a text mentions, in an order that all ranks share.
