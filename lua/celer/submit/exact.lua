@@ -59,6 +59,17 @@ local function rows_of(image, chunk, changes)
   return out
 end
 
+local MOST_BOXES = require("celer.core").facts.limit.rule_boxes
+
+-- How far apart sorted rows must be for a box to end between them: as far as it takes for few
+-- boxes. Rows between those that are joined go unchecked then.
+local function gap_between(list)
+  local gaps = {}
+  for i = 2, #list do gaps[i - 1] = list[i] - list[i - 1] end
+  table.sort(gaps, function(a, b) return a > b end)
+  return math.max(1, gaps[MOST_BOXES] or 1)
+end
+
 -- Boxes of the rows that a buffer has.
 local function boxes_of(rows, buffer)
   local list, boxes = {}, {}
@@ -66,10 +77,10 @@ local function boxes_of(rows, buffer)
     if row >= 0 and row < buffer.size[0] then list[#list + 1] = row end
   end
   table.sort(list)
-  local all = box.whole(buffer)
+  local all, gap = box.whole(buffer), gap_between(list)
   for i, row in ipairs(list) do
     local last = boxes[#boxes]
-    if last and list[i - 1] == row - 1 then
+    if last and row - list[i - 1] <= gap then
       boxes[#boxes] = all:with(0, last.min[0], row + 1)
     else
       boxes[#boxes + 1] = all:with(0, row, row + 1)

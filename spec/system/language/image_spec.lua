@@ -676,6 +676,22 @@ end
     end
   end)
 
+  it("is checked where a chunk names more rows apart than a mapper may give boxes", function()
+    local scratch, celer = require("spec.support.scratch"), require("spec.support.celer")
+    local folder = scratch.folder()
+    scratch.write(folder .. "/case.lua", [==[
+local celer = require "celer"
+local n = 1000
+local col = celer.buffer("int", n, { init = function(i) return i * 37 % n end })
+local x, y = celer.buffer("double", n, { init = 1 }), celer.buffer("double", n)
+celer.kernel(function(i, col, x, y) y[i] = x[col[i]] + x[col[col[i]]] end)(n, col, x, y)
+print(y(1))]==])
+    local r = celer.run({ "check", folder .. "/case.lua" })
+    assert.equal(0, r.status, r.stderr)
+    assert.equal("2\n", r.stdout)
+    assert.matches("no mistakes found; ", r.stderr, 1, true)
+  end)
+
   it("is checked: what is read beside it is a mistake, at the line of the access", function()
     for _, ranks in ipairs { 1, 3 } do
       local scratch, celer = require("spec.support.scratch"), require("spec.support.celer")

@@ -152,4 +152,13 @@ refused("what p is routed to was freed", function()
   q:submit(function(cg) cg:parallel_for(3, k.seed, cg:route(list, "append", { most = 2 }), 1) end)
 end)
 ]==], nil, { shapes = { { name = "on one rank", devices = 1 } } })
+
+  everywhere("grows under kernels in Lua that are given it again", [==[
+local list = celer.list("int", { bins = 4, name = "l" })
+local push = celer.kernel(function(i, l) l:push(i % 4, i) end)
+local to = celer.route(list, "append", { include_current = true })
+for n = 10, 30, 10 do push(n, to) end
+push(40, celer.route(list, "append", { include_current = true }))
+print(tonumber(list.count()))
+]==], function(out) assert.equal("100\n", out) end)
 end)

@@ -106,7 +106,7 @@ end
 -- What a kernel pushes to.
 local function route_of(routed)
   return { what = "route", dims = routed.dims, type = routed.type, extents = routed.extents,
-    buffer = routed.buffer }
+    buffer = routed.list and routed.list.values or routed.buffer }
 end
 
 local function with_edge(argument, map, edge)
