@@ -346,6 +346,9 @@ enum {
    * of a chunk that is more than caches hold one part in so many. */
   CEL_TUNE_FOLD_MESSAGE_ITEMS = 10000,
   CEL_TUNE_FOLD_TWICE = 16,
+  /* Buffers that the steps of such a fold are the first to write: those that a
+   * simulation goes between, and not one for each step (fold/window.h). */
+  CEL_TUNE_FOLD_FRESH = 2,
   CEL_TUNE_BAND_SEAMS = 8,
   /* On GPUs (kernels/fold.cuh) so many steps go in one launch of tiles: more
    * compute more items twice than the memory that they save.

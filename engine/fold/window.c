@@ -3,12 +3,14 @@
 #include "base/eras.h"
 #include "fold/alone.h"
 #include "fold/compose.h"
+#include "tuning.h"
 
 struct cel_fold_window {
   cel_fold_config config;
   cel__fold_chain chain;
   cel__fold_depths depths;
   int32_t most;                     /* steps, as those in the chain say */
+  int32_t fresh;                    /* buffers that they are first to write */
   CEL_VEC(const cel_task *) behind; /* horizons and frees */
   cel__fold_rules rules;
   cel_eras eras;
@@ -90,15 +92,30 @@ static bool is_far(const cel_fold_window *window, const cel_task *task) {
              (uint64_t)window->config.laps;
 }
 
+/* Buffers that the task is the first to write, unless it asks for a fold. */
+static int32_t count_fresh(const cel_task *task) {
+  int32_t n = 0;
+  for (uint32_t i = 0; i < task->accesses && task->fold == 0; ++i) {
+    const cel_access *access = &task->access[i];
+    const uint64_t *changes = access->buffer->changes;
+    n += cel_mode_produces(access->mode) && changes != NULL && *changes == 0;
+  }
+  return n;
+}
+
 /* As a step of those that are held, or as the first one. */
 static bool add(cel_fold_window *window, const cel_task *task) {
   cel__fold_chain *chain = &window->chain;
   bool alike = window->config.machine != CEL_FOLD_MIXED;
   bool first = chain->tasks.n == 0;
   int32_t steps = cel__fold_depth(&window->depths, task, first);
+  int32_t fresh = count_fresh(task);
+  if (first) window->fresh = 0;
   if (steps <= 1 || chain->tasks.n >= (uint32_t)steps || is_far(window, task) ||
+      (!first && fresh > 0 && window->fresh + fresh > CEL_TUNE_FOLD_FRESH) ||
       !cel__fold_chain_add(chain, task, alike))
     return false;
+  window->fresh += fresh;
   if (first || steps < window->most) window->most = steps;
   if (chain->tasks.n >= (uint32_t)window->most) flush(window, NULL);
   return true;

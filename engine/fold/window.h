@@ -8,6 +8,10 @@
  * are time and what memory is left: ranks form the same folds from the same
  * program.
  *
+ * A program that makes a buffer for each step, and frees the last one, would so
+ * have those of all steps at a time. So where nobody asks for a fold, its steps
+ * are the first to write few buffers (CEL_TUNE_FOLD_FRESH).
+ *
  * What main waits for never stays here, as it is a fence or an epoch, which may
  * not be a step. Who holds main back for what has been submitted counts what
  * has left alone.

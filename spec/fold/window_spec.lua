@@ -113,6 +113,27 @@ describe("the window of folds", function()
     assert.same({ a, { b, d, e } }, left())
   end)
 
+  it("writes few buffers that nobody has written, unless asked to", function()
+    for _, fold in ipairs { 0, 8 } do
+      close()
+      open({ ranks = 8 })
+      local changes, ids = ffi.new("uint64_t[4]"), {}
+      local at = { [0] = p:buffer({ 32 }, { init = true }) }
+      for i = 1, 4 do
+        at[i] = p:buffer({ 32 })
+        at[i].changes = changes + i - 1
+      end
+      for i = 1, 4 do
+        ids[i] = step(at[i - 1], at[i], { fold = fold })
+        changes[i - 1] = 1
+      end
+      for i = 3, 1, -1 do ids[#ids + 1] = step(at[i + 1], at[i], { fold = fold }) end
+      c.cel_fold_window_flush(window)
+      local of_new = { { ids[1], ids[2] }, { ids[3], ids[4], ids[5], ids[6] }, ids[7] }
+      assert.same(fold == 0 and of_new or { ids }, left())
+    end
+  end)
+
   it("is full where the one that comes is to be among fewer", function()
     local ids = {}
     for i = 1, 3 do ids[i] = step(i % 2 == 1 and u or v, i % 2 == 1 and v or u) end
