@@ -83,7 +83,9 @@ bool cel__fold_why_alone(cel__fold_depths *depths, const cel_task *task,
   else if (next != NULL && next->kind == CEL_TASK_EPOCH)
     cel_text_append(text, size, "line %d waits", next->location.line);
   else if (next != NULL)
-    cel_text_append(text, size, "'%s' of line %d comes next, and is no step",
-                    cel__name_of(next->name), next->location.line);
+    cel_text_append(text, size, "'%s' of line %d comes next, and %s",
+                    cel__name_of(next->name), next->location.line,
+                    cel__fold_may_be_step(next) ? "may not follow it"
+                                                : "is no step");
   return text[0] != '\0';
 }

@@ -311,7 +311,11 @@ describe("the window of folds", function()
     local b = step(u, v, { fold = 0 })
     task({ kind = "host", name = "look", line = 19, { u, "read", all(1) } })
     assert.same({ b .. " 'look' of line 19 comes next, and is no step" }, told)
-    step(u, v, { fold = 0 })
+    local d = step(u, v, { fold = 0 })
+    told = {}
+    task({ name = "less", line = 20, range = { 31 }, fold = 0, { v, "read", grown(1), clamped },
+      { u, "discard_write", same(1) } })
+    assert.equal(d .. " 'less' of line 20 comes next, and may not follow it", told[1])
     told = {}
     p:epoch()
     assert.matches("line %d+ waits", told[1])
