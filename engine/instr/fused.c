@@ -23,7 +23,8 @@ static bool reaches(const cel_task *task) {
   return false;
 }
 
-/* Stencils in three dimensions gain nothing by it, and lose that their interior
+/* What a device's thread waits for goes step by step, each to a lane for such.
+ * Stencils in three dimensions gain nothing by it, and lose that their interior
  * is computed while halos are under way. */
 bool cel__fused_suits(const cel_instr_graph *graph,
                       const cel_command *command) {
@@ -31,8 +32,10 @@ bool cel__fused_suits(const cel_instr_graph *graph,
   if (!graph->config.fuses || graph->config.devices > 1 ||
       cel_box_is_empty(&command->chunk))
     return false;
-  for (int32_t s = 0; s < fold->steps && command->task->dims > 2; ++s)
-    if (reaches(fold->step[s].task)) return false;
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_task *step = fold->step[s].task;
+    if (step->work->waits || (step->dims > 2 && reaches(step))) return false;
+  }
   return true;
 }
 
