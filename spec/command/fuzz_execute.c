@@ -16,7 +16,7 @@ static seen *find_await(run *r, int rank, int from, uint64_t sequence,
 }
 
 static void push(run *r, int rank, const cel_message *m) {
-  uint32_t which;
+  uint32_t which = 0;
   seen *await = find_await(r, (int)m->peer, rank, m->sequence, &which);
   uint8_t *at = await->data[which] = cel_alloc((size_t)m->bytes + 1);
   for (uint32_t i = 0; i < m->pieces; ++i) {
