@@ -139,6 +139,15 @@ compare("others", function(i, v)
 end, { 5 }, { "float", { 5, 3 }, function() return 0 end })
 ]])
 
+  script.everywhere("compares fractions that are whole as the interpreter does", setup .. [[
+local t = { [0] = 2, -1, 0, 5 }
+local function square(x) return x ^ 2 end
+compare("a minimum of a maximum of a maximum", function(i, j, k, v)
+  local none = 0
+  v[i][j][k] = min(max(-(max(square(none), t[i % 4])), 2), 2)
+end, { 3, 4, 5 }, { "double", { 3, 4, 5 }, function() return 0 end })
+]])
+
   script.everywhere("makes integers of what they cannot hold as the processor does", setup .. [[
 local function contents(i) return ({ 0 / 0, 1 / 0, -1 / 0, 1e19, -1e19, 2 ^ 40 + 5, -3 })[i + 1] end
 local wanted = { 0, 0, 0, 0, 0, 5, -3 }
