@@ -107,8 +107,9 @@ local function effects_before(graph)
   return before
 end
 
--- Which nodes stand where they are used. One that reads an element must not get behind an
--- effect.
+-- Which nodes stand where they are used. None gets behind an effect: one that reads an element
+-- must not, and of others a compiler for GPUs, which keeps much of the order, would keep all
+-- operands.
 local function inlining(graph)
   local count, user = uses_of(graph)
   local before, known = effects_before(graph), {}
@@ -122,10 +123,7 @@ local function inlining(graph)
     local by = user[node]
     local ok = node.block and not node.effect and node.op ~= "phi" and count[node] == 1
       and (by == node.block.ends or by.block == node.block and by.op ~= "phi")
-    if ok and (node.op == "load" or node.op == "get") then
-      ok = before[place_of(by)] == before[node]
-    end
-    known[node] = ok and true or false
+    known[node] = ok and before[place_of(by)] == before[node] or false
     return known[node]
   end
   return is_inline, count
