@@ -222,8 +222,8 @@ struct fold<fold_elements<E...>, Steps...> {
     (store<A, E>(p, all, at), ...);
   }
   static __device__ __forceinline__ void chain(const packed &p) {
-    each_item<D>(p.launch.where,
-                 [&](const item<D> &it) { one(p, it, every()); });
+    each_item<D, false>(p.launch.where,
+                        [&](const item<D> &it) { one(p, it, every()); });
   }
 
   // ---- tile: of 64 x 64 items, each thread has some rows of one column

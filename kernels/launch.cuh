@@ -81,8 +81,10 @@ static __device__ __forceinline__ void compute(const Item &at, const Q &...q) {
 template <auto F, class S = signature<decltype(F)>>
 constexpr int resident = S::has_near &&S::element_bytes <= 16 ? 6 : 0;
 
-// Calls work(item) for the items of a thread.
-template <int D, class Work>
+// Calls work(item) for the items of a thread. If `Anew`, each computes what
+// depends on its y and x by itself: else the compiler keeps that for all of
+// them, in so many registers that fewer threads run at once.
+template <int D, bool Anew, class Work>
 static __device__ __forceinline__ void each_item(const launch &w,
                                                  const Work &work) {
   const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
@@ -115,9 +117,12 @@ static __device__ __forceinline__ void each_item(const launch &w,
 #pragma unroll 1
       for (unsigned y = y0; y < w.extent[1]; y += dy)
 #pragma unroll 1
-        for (unsigned z = first; z < end; z += step)
-          work(item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
+        for (unsigned z = first; z < end; z += step) {
+          unsigned own_y = y, own_x = x;
+          if constexpr (Anew) asm volatile("" : "+r"(own_y), "+r"(own_x));
+          work(item<3>{{w.min[0] + z, w.min[1] + own_y, w.min[2] + own_x},
                        {w.range[0], w.range[1], w.range[2]}});
+        }
   }
 }
 
@@ -166,7 +171,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   template <int... K>
   static __device__ __forceinline__ void run_all(const packed &a,
                                                  indices<K...>) {
-    each_item<sig::dims>(a.where, [&](const item<sig::dims> &it) {
+    each_item<sig::dims, true>(a.where, [&](const item<sig::dims> &it) {
       F(it, give<K, typename bare<P>::type>(a, it.at)...);
     });
   }
@@ -190,7 +195,7 @@ struct entry<F, signature<void (*)(Item, P...)>> {
       inner.count[d] = unsigned((to < most ? to : most) - from);
       if (to <= from || from >= most) inner.count[d] = 0;
     }
-    each_item<D>(w, [&](const item<D> &it) {
+    each_item<D, false>(w, [&](const item<D> &it) {
       if (inner.holds(w, it))
         F(inner.as_short(it),
           knowing<inside>(give<K, typename bare<P>::type>(a, it.at))...);
