@@ -438,6 +438,7 @@ enum {
   /* Items of a thread at most, where the GPU has threads left for so many
    * rounds. */
   CEL_TUNE_CUDA_ITEMS = 4,
+  CEL_TUNE_CUDA_ITEMS_3D = 16,
   CEL_TUNE_CUDA_ROUNDS = 4,
   /* Bytes of rows that go by the kernel for strided copies, below this; rows of
    * one copy, at least. The driver copies row by row. */

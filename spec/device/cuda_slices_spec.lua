@@ -48,8 +48,8 @@ end
 q:wait()
 ]==], { devices = 1 }, { before = { "--backend", "cuda", "--no-sample" },
         env = fake.env({ FAKE_GPUS = 1, FAKE_MULTIPROCESSORS = 1 }) })
-      assert.equal(table.concat({ "launch 1 32768 1 of 2 128 1", "launch 4 16 1 of 32 8 1",
-        "launch 4 8 1 of 32 8 1", "launch 8 32 1 of 64 4 1", "launch 2 16 8 of 32 4 2", "" },
+      assert.equal(table.concat({ "launch 1 32768 1 of 2 64 1", "launch 4 32 1 of 32 4 1",
+        "launch 4 16 1 of 32 4 1", "launch 8 64 1 of 64 2 1", "launch 2 16 4 of 32 4 1", "" },
         "\n"), r.stderr)
       assert.equal(0, r.status)
     end)

@@ -191,27 +191,29 @@ static uint32_t ceil_div(int64_t n, uint32_t by, uint32_t most) {
   return blocks < most ? (uint32_t)blocks : most;
 }
 
-/* Rows of a warp or two, and as many of them as fit. */
-static void shape_block(const int64_t n[3], int32_t dims, uint32_t block[3]) {
+/* Rows of a warp or two, and as many of them as fit into `most` threads. */
+static void shape_block(const int64_t n[3], int32_t dims, uint32_t most,
+                        uint32_t block[3]) {
   uint32_t row = dims == 2 && n[0] >= BLOCK ? 2 * WARP : WARP;
-  block[0] = power_up(n[0], dims == 1 ? BLOCK : row);
-  block[1] = power_up(n[1], BLOCK / block[0] / (dims == 3 ? 2 : 1));
-  uint32_t left = BLOCK / block[0] / block[1];
+  uint32_t planes = dims == 3 && most == BLOCK ? 2 : 1;
+  block[0] = power_up(n[0], dims == 1 ? most : row);
+  block[1] = power_up(n[1], most / block[0] / planes);
+  uint32_t left = most / block[0] / block[1];
   block[2] = power_up(n[2], left < BLOCK_Z ? left : BLOCK_Z);
 }
 
 /* How many items of a row of `n` are a thread's, for a grid of `most` blocks.
  * No thread of a block of so many is to be left without. `threads` may be 0:
  * not known, or the kernel strides itself. */
-static uint32_t each_of(const cel_box *chunk, int64_t threads, int64_t n,
-                        uint32_t block, uint32_t most) {
-  uint32_t each = 1;
+static uint32_t each_of(const cel_box *chunk, int32_t dims, int64_t threads,
+                        int64_t n, uint32_t block, uint32_t most) {
+  uint32_t each = 1,
+           enough = dims == 3 ? CEL_TUNE_CUDA_ITEMS_3D : CEL_TUNE_CUDA_ITEMS;
   double rounds = 1;
   for (int d = 0; d < CEL_DIMS; ++d)
     rounds *= (double)(chunk->max[d] - chunk->min[d]);
   rounds /= threads > 0 ? (double)threads : rounds;
-  while (each < CEL_TUNE_CUDA_ITEMS &&
-         rounds >= 2.0 * each * CEL_TUNE_CUDA_ROUNDS &&
+  while (each < enough && rounds >= 2.0 * each * CEL_TUNE_CUDA_ROUNDS &&
          2 * (int64_t)each * block <= n)
     each *= 2;
   while (ceil_div(n, block * each, INT32_MAX) > most) each *= 2;
@@ -228,12 +230,13 @@ static bool shape(const cel_box *chunk, const cel_cuda_kernel *kernel,
   uint32_t each[3] = {1, 1, 1}, *block = out->block;
   for (int d = 0; d < dims; ++d)
     n[dims - 1 - d] = chunk->max[d] - chunk->min[d];
-  if (!own) shape_block(n, dims, block);
+  if (!own)
+    shape_block(n, dims, dims > 1 && threads > 0 ? BLOCK / 2 : BLOCK, block);
   for (int i = 0; i < 3 && own; ++i) block[i] = (uint32_t)kernel->block[i];
   const uint32_t most[3] = {INT32_MAX, GRID_YZ, GRID_YZ};
   if (!own && dims > 0)
-    each[dims - 1] =
-        each_of(chunk, threads, n[dims - 1], block[dims - 1], most[dims - 1]);
+    each[dims - 1] = each_of(chunk, dims, threads, n[dims - 1], block[dims - 1],
+                             most[dims - 1]);
   for (int i = 0; i < 3; ++i)
     out->grid[i] = ceil_div(n[i], block[i] * each[i], most[i]);
   out->each = dims > 0 ? each[dims - 1] : 1;
