@@ -15,7 +15,7 @@ local SHARE = 250 -- functions of a process
 
 local command = ("%s run --advice off --no-sample --no-bind --backend %s "
   .. "spec/random/functions/compare.lua %%d %%d 125 2>&1"):format(celer.command(), backend)
-local started, tight, boxes = os.time(), 0, 0
+local started, tight, boxes, bounded, undecided = os.time(), 0, 0, 0, 0
 local passed, failed, running = 0, 0, {}
 
 -- Waits for the process that was started first.
@@ -27,6 +27,8 @@ local function finish()
     .. "boxes, (%d+) of (%d+) boxes are tight\n$")
   if functions then
     passed, tight, boxes = passed + functions, tight + close, boxes + all
+    local near, open = text:match "(%d+) elements with floats lie within their bounds, (%d+)"
+    bounded, undecided = bounded + near, undecided + open
   else
     failed = failed + 1
     print(("failed: functions from %d on:\n%s"):format(one.first, text))
@@ -43,5 +45,7 @@ end
 while #running > 0 do finish() end
 print(("%.1f functions a second; %.1f %% of %d derived boxes are tight"):format(
   passed / math.max(1, os.time() - started), 100 * tight / math.max(1, boxes), boxes))
+print(("%d elements with floats lie within their bounds, %d are undecided"):format(bounded,
+  undecided))
 print(("%d passed, %d failed, 0 skipped"):format(passed, failed))
 os.exit(failed > 0 and 1 or 0)

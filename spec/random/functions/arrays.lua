@@ -188,8 +188,8 @@ function Data:for_interpreter(name)
   end
   local function store(index, x)
     if not array.types then return self:write(name, index, "", kinds.stored(array.type, x)) end
-    for field in pairs(fields) do
-      self:write(name, index, field, self:read("b", x.index, field))
+    for field, type_ in pairs(fields) do
+      self:write(name, index, field, kinds.stored(type_, kinds.field_of(x, field)))
     end
   end
   local function level(before)

@@ -1,9 +1,11 @@
 --- case.lua -- one random function: in the interpreter, by the evaluator, and as a kernel.
 local arrays = require "arrays"
+local bounds = require "bounds"
 local boxes = require "boxes"
 local celer = require "celer"
 local edges = require "celer.kernel.from_lua.edges"
 local evaluate = require "evaluate"
+local kinds = require "kinds"
 local make = require "make"
 local mappers = require "celer.kernel.from_lua.mappers"
 local variants = require "celer.kernel.from_lua.variant"
@@ -75,6 +77,8 @@ Case.__index = Case
 ---@field edge string  what e is given as
 ---@field variant? celer.lua_variant
 ---@field refused? string
+---@field bounded integer  elements that rounding may change: within their bounds, and undecided
+---@field undecided integer
 ---@field boxes integer  that were looked at, and how many are tight
 ---@field tight integer
 
@@ -90,7 +94,8 @@ function M.new(number, dims, text)
     dims, text = make.body()
   end
   return setmetatable({ number = number, dims = dims, text = text,
-    edge = arrays.edges[number % 4 + 1], boxes = 0, tight = 0 }, Case)
+    edge = arrays.edges[number % 4 + 1], boxes = 0, tight = 0, bounded = 0, undecided = 0 },
+    Case)
 end
 
 -- Gives it the first or the other numbers.
@@ -123,8 +128,8 @@ local function interpret(case)
   return data
 end
 
--- What the evaluator does.
-local function reference(case, f, writes_out, c)
+-- What the evaluator does. If `bounded`, numbers say how far the interpreter's may lie from them.
+local function reference(case, f, writes_out, c, bounded)
   local data = arrays.new(case.dims, case.edge)
   local given = {}
   for k, name in ipairs(arrays.order) do given[k] = data:for_evaluator(name) end
@@ -135,8 +140,15 @@ local function reference(case, f, writes_out, c)
   local ok, message = pcall(function()
     local run, floats = evaluate.new(f, case.dims, given, writes_out)
     data.floats = floats
-    data:run(run)
+    data.undecided = {}
+    kinds.bounded = bounded or false
+    data:run(bounded and function(...)
+      local decided, why = pcall(run, ...)
+      if not decided and why ~= bounds.UNDECIDED then error(why, 0) end
+      data.undecided[data.now] = not decided or nil
+    end or run)
   end)
+  kinds.bounded = false
   data.message = not ok and tostring(message)
   return data
 end
@@ -207,6 +219,28 @@ local function call_of(case)
   return call
 end
 
+-- How far the interpreter is from the evaluator where there are floats: a message if that is more
+-- than each rounding explains.
+local function check_floats(case, bounded)
+  if bounded.message then return "with bounds the evaluator says " .. bounded.message end
+  local message
+  each(bounded, function(name, field, k)
+    local y = case.interpreted.written[name][field][k]
+    if y == nil then return end
+    local x, e = bounds.parts(bounded:value(name, k, field))
+    if bounded.undecided[k] or e == math.huge then
+      case.undecided = case.undecided + 1
+    elseif math.abs(x - y) <= e or x == y or x ~= x and y ~= y then
+      case.bounded = case.bounded + (e > 0 and 1 or 0)
+    else
+      message = message or ("element %d of %s%s is %.17g in the interpreter, and %.17g by the "
+        .. "evaluator: more than %.3g apart"):format(k, name, field ~= "" and "." .. field or "", y,
+        x, e)
+    end
+  end)
+  return message
+end
+
 local function failure(what, message) return { what = what, message = message } end
 
 -- Looks at what the evaluator has found; gives a failure.
@@ -219,6 +253,9 @@ local function check(case)
     local message = wanted.message or difference(wanted, function(...)
       return interpreted:value(...)
     end, "in the interpreter")
+    if message then return failure("differ", message) end
+  elseif not interpreted.message and not wanted.message then
+    local message = check_floats(case, reference(case, case.f, case.writes_out, C[1], true))
     if message then return failure("differ", message) end
   end
   -- Also what it reads in vain has to lie in the boxes.
@@ -243,7 +280,7 @@ function M.prepare(case)
     return not has_line and failure("differ", "the compiler fails: " .. case.refused) or nil
   end
   local writes_out = variant.graph.writes_out
-  case.wanted = reference(case, case.f, writes_out, C[1])
+  case.writes_out, case.wanted = writes_out, reference(case, case.f, writes_out, C[1])
   local found = check(case)
   -- With floats an item may take another way, which leads outside.
   if found or case.wanted.message then return found end

@@ -10,7 +10,8 @@
 ---
 --- - The kernel computes what the evaluator does, to the last bit; also after captured numbers
 ---   have changed, without a compile.
---- - So does the interpreter, where there are no floats.
+--- - So does the interpreter, where there are no floats. With floats each element lies within the
+---   bound that follows from its roundings (bounds.lua), or is undecided.
 --- - What an item touches lies in the derived boxes of chunks made at random. A box that is
 ---   overwritten without having been read is overwritten completely.
 --- - What the interpreter refuses has to be refused as a kernel, too.
@@ -26,7 +27,8 @@ local sorted_pairs = require("celer.tables").sorted_pairs
 local first, count, batch = tonumber(arg[1]) or 1, tonumber(arg[2]) or 50, tonumber(arg[3]) or 100
 local fault = faults.plant(arg[4])
 
-local totals = { functions = 0, refused = 0, slow = 0, differ = 0, leave = 0, boxes = 0, tight = 0 }
+local totals = { functions = 0, refused = 0, differ = 0, leave = 0, boxes = 0, tight = 0,
+  bounded = 0, undecided = 0 }
 local reasons = {}
 
 -- Fails in the same way.
@@ -67,6 +69,8 @@ for number = first, first + count - 1 do
     report(case, failure)
   elseif case.variant then
     totals.functions = totals.functions + 1
+    totals.bounded = totals.bounded + case.bounded
+    totals.undecided = totals.undecided + case.undecided
     totals.boxes, totals.tight = totals.boxes + case.boxes, totals.tight + case.tight
     cases[#cases + 1] = case
   elseif case.refused then
@@ -83,6 +87,8 @@ end
 for reason, times in sorted_pairs(reasons) do
   print(("refused %d times: %s"):format(times, reason))
 end
+print(("%d elements with floats lie within their bounds, %d are undecided"):format(totals.bounded,
+  totals.undecided))
 print(("%d functions, %d refused, %d differ, %d leave their boxes, %d of %d boxes are tight")
   :format(totals.functions, totals.refused, totals.differ, totals.leave, totals.tight,
   totals.boxes))

@@ -64,6 +64,7 @@ local faults = {
   ["a lost sign"] = { text = replacing("(lua::first_m%a+<int>%([^,\n]*), %(%-", "%1, (") },
   ["no -0"] = { text = replacing("lua::minus<(%w+)>%(", "(%1)(-") },
   ["a lost store"] = { text = without_stores },
+  ["a lost field"] = { text = replacing("\n  a%d+%.y = [^\n]*(\nB%d+:;)", "%1") },
   ["a thin box"] = { plant = function()
     local spans = ranges.spans
     function ranges.spans(...)

@@ -3,6 +3,7 @@
 --- An instruction gets what is known of the slots (values.lua), changes that, says where it goes
 --- on, and gives a closure that does the same with the slots of an item.
 local bit = require "bit"
+local bounds = require "bounds"
 local ffi = require "ffi"
 local kinds = require "kinds"
 local clamp = require("celer").clamp
@@ -227,6 +228,13 @@ local function put(self, i, known, key_of)
   if of.kind == "own" then
     local round = keep(self, array, value)
     return function(s) s[i.b][key_of(s)] = round and round(s[i.a]) or s[i.a] end
+  elseif value.kind == "own" then
+    return function(s)
+      local index = behind(s, i.b, key_of(s))
+      for field, type_ in pairs(array.types) do
+        array.write(index, field, kinds.stored(type_, kinds.field_of(s[i.a], field)))
+      end
+    end
   elseif value.kind == "struct" then
     return function(s)
       local index = behind(s, i.b, key_of(s))
@@ -246,7 +254,20 @@ end
 function run.TSETB(self, _, _, i, known) return put(self, i, known, function() return i.c end) end
 
 function run.TSETS(_, copy, _, i, known)
-  local of, name = known[i.b], text(copy, i.c)
+  local of, name, value = known[i.b], text(copy, i.c), known[i.a]
+  if of.kind == "own" and value.kind == "struct" then -- a part of an element
+    return function(s)
+      local part, prefix = {}, value.field .. "."
+      for path in pairs(value.what.types) do
+        if path:sub(1, #prefix) == prefix then
+          part[path:sub(#prefix + 1)] = value.what.read(s[i.a].index, path)
+        end
+      end
+      s[i.b][name] = part
+    end
+  elseif of.kind == "own" then
+    return function(s) s[i.b][name] = s[i.a] end
+  end
   local field = of.field ~= "" and of.field .. "." .. name or name
   return function(s)
     of.what.write(s[i.b].index, field, kinds.stored(of.what.types[field], s[i.a]))
@@ -314,9 +335,15 @@ local function call(self, copy, pc, callee, args)
     local kind, below = fold("min", { values.of(low), args[3] })
     return { values.of(kind) }, function(x) return { below { above { x[1], x[2] }, x[3] } } end
   elseif of_bits[f] then
-    return { values.of "W" }, function(x) return { f(unpack(x)) } end
+    return { values.of "W" }, function(x)
+      for _, number in ipairs(x) do bounds.exact(number) end
+      return { f(unpack(x)) }
+    end
   elseif f == philox then
-    return { values.of "D" }, function(x) return { philox(unpack(x)) } end
+    return { values.of "D" }, function(x)
+      for _, number in ipairs(x) do bounds.exact(number) end
+      return { philox(unpack(x)) }
+    end
   end
   local results, body = self:call(f, args, place(copy, pc), copy.times)
   return results, function(x) return self.execute(body, x) end
@@ -380,6 +407,7 @@ local signs = {
   lt = function(a, b) return a < b end, le = function(a, b) return a <= b end,
   eq = function(a, b) return a == b end,
 }
+for name, test in pairs(signs) do signs[name] = bounds.of_comparison(test) end
 
 -- The condition of an instruction: as a closure, and what it is, if the counter of a loop that is
 -- written out decides it.

@@ -5,16 +5,25 @@
 ---   D  a double
 ---
 --- What is computed of two kinds has the one that comes later in this list.
+local bounds = require "bounds"
 local ffi = require "ffi"
 
 local M = {}
 
+--- Whether numbers say how far the interpreter's may lie from them.
+M.bounded = false
+
 local cell = ffi.new "float[1]"
+
+local function to_float(x)
+  cell[0] = x
+  return cell[0]
+end
 
 --- A number with 24 bits.
 function M.round(x)
-  cell[0] = x
-  return cell[0]
+  if M.bounded then return bounds.rounded(x, to_float) end
+  return to_float(x)
 end
 local round = M.round
 
@@ -36,12 +45,19 @@ local double = {
   sub = function(a, b) return a - b end,
   mul = function(a, b) return a * b end,
   div = function(a, b) return a / b end,
-  mod = function(a, b) return a - floor(a / b) * b end,
   min = function(a, b) if a < b then return a end return b end,
   max = function(a, b) if a > b then return a end return b end,
   neg = function(a) return -a end,
   abs = math.abs, floor = floor, ceil = math.ceil, sqrt = sqrt,
 }
+for name in ("add sub mul div abs sqrt"):gmatch "%S+" do
+  double[name] = bounds.of(name, double[name])
+end
+for _, name in ipairs { "floor", "ceil" } do double[name] = bounds.of_step(double[name]) end
+for _, name in ipairs { "min", "max" } do double[name] = bounds.of_choice(double[name]) end
+function double.mod(a, b)
+  return double.sub(a, double.mul(double.floor(double.div(a, b)), b))
+end
 
 -- As products, so that bits are the same everywhere.
 local powers = {
@@ -71,8 +87,7 @@ for name, f in pairs(double) do
   end
 end
 function float.mod(a, b)
-  a, b = round(a), round(b)
-  return round(a - round(floor(round(a / b)) * b))
+  return float.sub(a, float.mul(double.floor(float.div(a, b)), b))
 end
 function float.pow(x, y) return round(power(float)(round(x), y)) end
 
@@ -86,10 +101,18 @@ local integers = { int = ffi.typeof "int32_t", int64_t = ffi.typeof "int64_t",
 --- A number or boolean as an element of this type has it.
 ---@param type_ string
 function M.stored(type_, x)
-  if type_ == "float" then return round(x) end
+  if type_ == "float" then
+    return bounds.is_near(x) and bounds.stored(x, to_float) or to_float(x)
+  end
   local integer = integers[type_]
   if not integer then return x end
   return tonumber(ffi.cast(integer, ffi.cast("int64_t", x)))
+end
+
+--- What is at a path of names in a table: x.z.y for "z.y".
+function M.field_of(x, path)
+  for name in path:gmatch "[^.]+" do x = x[name] end
+  return x
 end
 
 --- The kind of what an element of this type holds.

@@ -239,6 +239,13 @@ function Maker:condition(d)
   return r == 8 and #self.flags > 0 and pick(self.flags) or "flag"
 end
 
+-- A struct.
+function Maker:made(d)
+  return ("{ x = %s, y = %s, n = %s, z = %s }"):format(self:number(d), self:number(d),
+    random(4) == 1 and self:far(1) or self:whole(d), random(2) == 1 and self:at "b" .. ".z"
+      or ("{ x = %s, y = %s }"):format(self:number(1), self:number(1)))
+end
+
 -- An assignment to an element of the item.
 function Maker:store(d)
   local at = self.items
@@ -251,8 +258,14 @@ function Maker:store(d)
   if r == 6 then
     return self:put("r[%s]%s = %s", at, pick { ".x", ".y", ".z.x", ".z.y" }, self:number(d))
   end
-  if random(3) == 1 then return self:put("r[%s] = %s", at, self:at "b") end
-  self:put("r[%s].n = %s", at, self:whole(d))
+  r = random(4)
+  if r == 1 then return self:put("r[%s] = %s", at, self:at "b") end
+  if r == 2 then return self:put("r[%s].n = %s", at, self:whole(d)) end
+  if r == 3 then return self:put("r[%s] = %s", at, self:made(d)) end
+  local name = self:name "m"
+  self:put("local %s = %s", name, self:made(d))
+  self:put("if %s then %s%s = %s end", self:condition(1), name, pick { ".x", ".y" }, self:number(1))
+  self:put("r[%s] = %s", at, name)
 end
 
 -- ---- statements ---------------------------------------------------------------------------

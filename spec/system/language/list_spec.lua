@@ -161,4 +161,19 @@ for n = 10, 30, 10 do push(n, to) end
 push(40, celer.route(list, "append", { include_current = true }))
 print(tonumber(list.count()))
 ]==], function(out) assert.equal("100\n", out) end)
+
+  everywhere("takes structs that kernels in Lua make", [==[
+celer.struct("mote", "double x; int id; float2 v;")
+local list = celer.list("mote", { bins = 4, name = "l" })
+local seed = celer.kernel(function(i, l)
+  for k = 0, 1 do
+    local one = { x = i / 2, id = i, v = { x = k, y = i } }
+    if k == 1 then one.x = -1 end
+    l:push(i % 4, one)
+  end
+end)
+seed(10, celer.route(list, "append", { most = 2 }))
+local bin = list:get()[1]
+print(#bin, bin[3].x, bin[3].id, bin[3].v.y, bin[4].x, bin[4].v.x)
+]==], function(out) assert.equal("6\t2.5\t5\t5\t-1\t1\n", out) end)
 end)

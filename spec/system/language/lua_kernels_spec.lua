@@ -36,9 +36,11 @@ local function equal(what, s, t, extents, ...)
   if #at == #extents then
     local x = s(...)
     if type(x) == "cdata" and type(t) == "number" then x = tonumber(x) end
-    if type(t) ~= "table" then return same(what, x, t) end
-    for name, y in celer.sorted_pairs(t) do same(what .. "." .. name, x[name], y) end
-    return
+    local function all(path, a, b)
+      if type(b) ~= "table" then return same(path, a, b) end
+      for name, y in celer.sorted_pairs(b) do all(path .. "." .. name, a[name], y) end
+    end
+    return all(what, x, t)
   end
   for i = 0, extents[#at + 1] - 1 do
     local next_at = { unpack(at) }
@@ -203,6 +205,27 @@ compare("in space", function(z, y, x, heat, after)
   after[z][y][x] = here + 0.125 * (dz + heat[z][max(y - 1, 0)][x] - 3 * here)
 end, { 7, 6, 5 }, { "double", { 7, 6, 5 }, function(i, j, k) return waves(i, j + k) end },
   { "double", { 7, 6, 5 }, zero })
+]])
+
+  script.everywhere("makes structs, in loops, branches and one another", setup .. [[
+local none = function() return { x = 0, y = 0 } end
+local spot = function() return { at = { x = 0, y = 0 }, n = 0, m = 0 } end
+celer.struct("spot_of", "float2 at; int n; double m;")
+local two_of = 2.5
+local function at(x) return { x = x, y = x / 2 } end
+compare("vectors", function(i, a, b)
+  a[i] = { x = i, y = a[i].x + 1 }
+  local two = at(i)
+  if i > 3 then two.y = 7 elseif i > 2 then two.x, two.y = two_of, 1 end
+  b[i] = two
+end, { 9 }, { "float2", { 9 }, none }, { "double2", { 9 }, none })
+compare("structs", function(i, s)
+  for k = 0, i do
+    local one = { at = { x = k, y = -k }, n = k * 3, m = i / (k + 1) }
+    if k == 2 then one.at = s[i].at end
+    s[i] = one
+  end
+end, { 9 }, { "spot_of", { 9 }, spot })
 ]])
 
   script.everywhere("has Lua's loops, conditions, calls and numbers", setup .. [[
@@ -829,7 +852,22 @@ celer.wait()
       "element %[1%] of a table may be read" },
     { "i, v", "local a = {} a[i] = 1 v[i] = a[i]", "v", "a table of a kernel has at most 256" },
     { "i, v", "local a = { 1, 2 } v[i] = a[i / 2]", "v", "this index is no whole number" },
-    { "i, v", "local a = { x = 1 } v[i] = a.x", "v", "a table of a kernel has elements by whole" },
+    { "i, v", "local a = { x = 1 } v[i] = a.x", "v", "stored or pushed as a whole: .* 'x'" },
+    { "i, v", "local a = { 1 } v[i] = a.x", "v", "a table of a kernel has elements by whole" },
+    { "i, s", "s[i] = { 1, x = 2 }", "s", "or it is a struct and has fields: not both" },
+    { "i, s", "s[i] = { 1, 2 }", "s", "'s' takes a pair_of, and is given a table without its f" },
+    { "i, s", "s[i] = { x = 1 }", "s", "field 'y' of a pair_of may be without a value here" },
+    { "i, s", "local a = { x = i } if i > 3 then a.y = 1 end s[i] = a", "s",
+      "field 'y' of a pair_of may be without a value here" },
+    { "i, s", "s[i] = { x = 1, y = 2, w = 3 }", "s", "a pair_of has no field 'w'" },
+    { "i, s", "s[i] = { x = 1, y = i > 3 }", "s", "'y' has numbers: write c and 1 or 0" },
+    { "i, s", "s[i] = { x = 1, y = { x = 1 } }", "s", "field 'y' of a pair_of is a number" },
+    { "i, s", "s[i] = { x = 1, y = { 2 } }", "s", "field 'y' is given a table without fields" },
+    { "i, s", "s[i].x = { x = 1, y = 2 }", "s", "'s' takes a number here, and is given a table" },
+    { "i, s, p", "local a = { x = 1, y = 2 } s[i] = a p[i] = a", "s, p", "one table is two str" },
+    { "i, s", "local a = { x = i, y = i } if i > 3 then a = { x = 2, y = 1 } end s[i] = a", "s",
+      "a table with names is a struct" },
+    { "i, v", "local a = { x = 1 } v[i] = 1", "v", "a table with names is a struct, which is st" },
     { "i, v", "local a = { 'x' } v[i] = 1", "v", "a table of a kernel has numbers or booleans" },
     { "i, v", "local a = { 1, true } v[i] = a[1]", "v", "has numbers, or else booleans" },
     { "i, v", "local a = { 1 } a[1] = nil v[i] = 1", "v", "cannot be nil" },
@@ -838,7 +876,7 @@ celer.wait()
     { "i, v", "local a = { 1 } if i > 3 then a = { 2 } end v[i] = a[1]", "v",
       "cannot index a value that was chosen before" },
     { "i, v", "local f = function() return i end v[i] = f()", "v", "cannot make functions" },
-    { "i, v", "v[i] = again(i)", "v", "'again' calls itself", 8 },
+    { "i, v", "v[i] = again(i)", "v", "'again' calls itself", 9 },
     { "i, v", "for k in pairs(list) do v[i] = k end", "v", "pairs cannot be called in a kernel" },
     { "i, v", "print(i) v[i] = 1", "v", "print cannot be called in a kernel: " },
     { "i, v", "v[i] = math.random()", "v", "math.random cannot be called.*celer.philox" },
@@ -931,6 +969,7 @@ local u = celer.buffer("double", n, { name = "u", init = 1 })
 local v, w = celer.buffer("double", n, { name = "v" }), celer.buffer("int", n, { init = 0 })
 local m, b = celer.buffer("double", { n, n }, { init = 0 }), celer.buffer("bool", n)
 local s = celer.buffer(celer.struct("pair_of", "double x, y;"), n, { init = { x = 1, y = 2 } })
+local p = celer.buffer("double2", n, { init = { x = 1, y = 2 } })
 local function again(x) if x > 1 then return 2 * again(x - 1) end return 1 end
 local t, q = celer.buffer("double", {}, { name = "t" }), celer.buffer("uint64_t", n, { init = 0 })
 local function try(k, ...)
@@ -950,12 +989,12 @@ end]] }
       local r = script.run(script_of_refusals(),
         { ranks = ranks > 1 and ranks or nil, devices = 1 })
       assert.equal("", r.stderr)
-      local line, k = 14, 0 -- that of the first, after the script's own
+      local line, k = 15, 0 -- that of the first, after the script's own
       for message in r.stdout:gmatch "[^\n]+" do
         k = k + 1
         local case = refusals[k]
         local one, other = case[4]:match "^(.-)|(.*)$"
-        local where = case[5] == "submit" and 11 or case[5] or line + k
+        local where = case[5] == "submit" and 12 or case[5] or line + k
         local said = case[2] .. ": " .. message
         assert.truthy(message:find("case.lua:" .. where .. ": ", 1, true), said)
         assert.truthy(message:find(one or case[4]) or other and message:find(other), said)

@@ -1,6 +1,7 @@
 --- calls.lua -- what a kernel may call: math, bit, helpers, methods of its parameters.
 local bit = require "bit"
 local elements = require "celer.kernel.from_lua.elements"
+local made_structs = require "celer.kernel.from_lua.made_structs"
 local symbol = require "celer.symbol"
 local util = require "jit.util"
 local words = require "celer.words"
@@ -150,15 +151,11 @@ local function push(lift, method, args)
   if method.name ~= "push" or #method.index > 0 or #args ~= array.dims + 2 then
     lift.fail("'%s' is pushed to: write %s:push(%s, value)", array.name, array.name,
       ({ "i", "i, j", "i, j, k" })[array.dims])
-  elseif args[#args].op == "table" then
-    lift.fail("'%s' is pushed a table, and kernels in Lua make no structs: push an element of a "
-      .. "buffer, as in %s:push(%s, p[i])", array.name, array.name,
-      ({ "i", "i, j", "i, j, k" })[array.dims])
   end
   local at = {}
   for d = 1, array.dims do at[d] = lift:value(args[d + 1]) end
-  lift.graph:add("push", { array = array, index = at, args = { lift:value(args[#args]) },
-    field = "", effect = true })
+  lift.graph:add("push", { array = array, index = at, field = "",
+    args = { made_structs.value(lift, args[#args], array, "") }, effect = true })
   return {}
 end
 

@@ -54,7 +54,7 @@ Writer.__index = Writer
 function M.new(fields) return setmetatable(fields, Writer) end
 
 local direct = { number = true, bool = true, coordinate = true, uniform = true, flag = true,
-  ["nil"] = true }
+  ["nil"] = true, made = true }
 
 --- A node: its variable, or the expression itself.
 function Writer:node(node)
@@ -337,6 +337,8 @@ function write.get(self, node, args)
   return ("%s[%s - (%d)]"):format(M.table_name(array), self:as(at, type_of(at)), array.first)
 end
 
+function write.made(_, node) return M.table_name(node.struct) end
+
 --- The name of a table that the kernel makes.
 ---@param array celer.local_array
 ---@return string
@@ -406,6 +408,10 @@ function Writer:statement(node)
   if node.op == "set" then
     return ("%s = %s;"):format(write.get(self, node, node.args), self:as(node.args[2],
       type_of(node.table)))
+  end
+  if node.op == "set_field" then
+    return ("%s.%s = %s;"):format(M.table_name(node.struct), node.name,
+      stored(self, node, node.args[1]))
   end
   local array, at = self.arrays[node.array.number], self:coordinates(node)
   if node.op == "reduce" then

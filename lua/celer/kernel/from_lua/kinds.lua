@@ -233,6 +233,8 @@ function step.lookup(node)
 end
 
 step.store, step.reduce, step.push = element_of, element_of, element_of
+step.set_field = element_of
+function step.made(node) set(node, "struct") end
 step.atomic = step.load -- what was there before
 
 -- All elements of a table that the kernel makes are of one kind.
@@ -332,7 +334,8 @@ local hides_zero = { lt = true, le = true, eq = true, in_loop = true, bits = tru
   abs = true, lookup = true, get = true, mod = true }
 
 local function shows(node)
-  if node.op == "store" or node.op == "reduce" or node.op == "push" or node.op == "atomic" then
+  if node.op == "store" or node.op == "reduce" or node.op == "push" or node.op == "atomic"
+    or node.op == "set_field" then
     local element = elements.find(node.array.type, node.field or "")
     return not element or element.kind ~= "int"
   end

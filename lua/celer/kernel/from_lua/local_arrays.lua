@@ -4,6 +4,7 @@
 --- variable for each element, if all indices are numbers. An element that was not set would be
 --- nil: that it is set before it is read must be certain.
 local affine = require "celer.kernel.from_lua.affine"
+local made_structs = require "celer.kernel.from_lua.made_structs"
 local paths = require "celer.kernel.from_lua.paths"
 local util = require "jit.util"
 
@@ -20,15 +21,19 @@ local MOST = 256 -- elements
 
 -- ---- making, reading and setting ------------------------------------------------------------
 
---- Sets an element.
+local both = "a table of a kernel has elements by whole numbers, as in t[1], or it is a struct and "
+  .. "has fields: not both"
+
+--- Sets an element, or a field of a struct.
 ---@param lift celer.lift
 function M.set(lift, array, key, value)
-  if key.op == "string" then
-    lift.fail("a table of a kernel has elements by whole numbers, as in t[1]: use a local variable "
-      .. "in the place of '%s', or, for a struct, an element of a buffer, as in p[i].%s", key.k,
-      key.k)
-  elseif value.op == "nil" then
+  if value.op == "nil" then
     lift.fail "an element of a kernel's table cannot be nil"
+  elseif key.op == "string" then
+    if #array.sets > 0 then lift.fail(both) end
+    return made_structs.set(lift, array, key.k, value)
+  elseif array.fields then
+    lift.fail(both)
   end
   table.insert(array.sets, lift.graph:add("set", { table = array, args = { lift:value(key),
     lift:value(value) }, effect = true }))
@@ -37,7 +42,10 @@ end
 --- Reads one.
 ---@return celer.node
 function M.get(lift, array, key)
-  if key.op == "string" then
+  if array.fields then
+    lift.fail("a struct that a kernel makes is stored or pushed as a whole%s", key.op == "string"
+      and (": to compute with it, use a local variable in the place of '%s'"):format(key.k) or "")
+  elseif key.op == "string" then
     lift.fail("a table of a kernel has elements by whole numbers, as in t[1], and no '%s'", key.k)
   end
   return lift.graph:add("get", { table = array, args = { lift:value(key) } })

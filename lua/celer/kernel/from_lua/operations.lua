@@ -4,6 +4,7 @@ local calls = require "celer.kernel.from_lua.calls"
 local captured = require "celer.kernel.from_lua.captured"
 local graphs = require "celer.kernel.from_lua.graph"
 local local_arrays = require "celer.kernel.from_lua.local_arrays"
+local made_structs = require "celer.kernel.from_lua.made_structs"
 local unroll = require "celer.kernel.from_lua.unroll"
 local util = require "jit.util"
 local words = require "celer.words"
@@ -151,11 +152,11 @@ local function store(self, node, key, value)
         words.count(array.dims, "dimension"), #list)
     end
     return self.graph:add("store", { array = array, index = list, field = "",
-      args = { self:value(value) }, effect = true })
+      args = { made_structs.value(self, value, array, "") }, effect = true })
   elseif node.op == "element" then
     local field, at = step_into(self, node, key)
     return self.graph:add("store", { array = node.array, index = at, field = field,
-      args = { self:value(value) }, effect = true })
+      args = { made_structs.value(self, value, node.array, field) }, effect = true })
   end
   refuse_index(self, node, key)
 end

@@ -107,9 +107,8 @@ local function effects_before(graph)
   return before
 end
 
--- Which nodes stand where they are used. None gets behind an effect: one that reads an element
--- must not, and of others a compiler for GPUs, which keeps much of the order, would keep all
--- operands.
+-- Which nodes stand where they are used. None gets behind an effect: it may read what that changes,
+-- and compilers for GPUs would keep its operands until then.
 local function inlining(graph)
   local count, user = uses_of(graph)
   local before, known = effects_before(graph), {}
@@ -221,7 +220,7 @@ local function write_block(self, block, after, is_inline, count)
   for _, node in ipairs(block.nodes) do
     if node.effect and not count[node] then
       put(self, "  %s", self.writer:statement(node))
-    elseif not is_inline(node) then
+    elseif node.op ~= "made" and not is_inline(node) then
       declare(self, node)
       put(self, "  x%d = %s;", node.id, self.writer:write(node))
     end
@@ -264,6 +263,11 @@ local function declarations(self, spec)
   for _, array in ipairs(spec.locals) do
     out[#out + 1] = ("  %s %s;"):format(expression.type_of(array), declarator(array))
   end
+  for _, struct in ipairs(spec.structs) do
+    local type_ = struct.type.name
+    out[#out + 1] = ("  %s %s;"):format(struct.path == "" and type_
+      or ("decltype(%s().%s)"):format(type_, struct.path), expression.table_name(struct))
+  end
   for d = 0, spec.items - 1 do
     out[#out + 1] = ("  const %s i%d = it[%d];"):format(spec.wide and "long long" or "int", d, d)
   end
@@ -283,6 +287,7 @@ end
 ---@field tables celer.number_table[]
 ---@field lists table<celer.number_table, string>
 ---@field locals celer.local_array[]
+---@field structs celer.made_struct[]
 
 --- A kernel.
 ---@param graph celer.graph

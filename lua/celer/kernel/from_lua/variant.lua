@@ -11,6 +11,7 @@ local kinds = require "celer.kernel.from_lua.kinds"
 local lift = require "celer.kernel.from_lua.lift"
 local linear = require "celer.kernel.from_lua.linear"
 local local_arrays = require "celer.kernel.from_lua.local_arrays"
+local made_structs = require "celer.kernel.from_lua.made_structs"
 local ranges = require "celer.kernel.from_lua.ranges"
 local source = require "celer.kernel.from_lua.source"
 local whole = require "celer.kernel.from_lua.whole"
@@ -247,7 +248,7 @@ end
 local function write_source(self, call, name)
   local taken = { [name] = true }
   local spec = { name = name, items = call.items, wide = call.wide, names = {}, arrays = {},
-    lists = {}, tables = self.captured.table_list, locals = self.locals,
+    lists = {}, tables = self.captured.table_list, locals = self.locals, structs = self.structs,
     params = { ("item<%d> it"):format(call.items) } }
   self.order = {}
   add_arrays(self, call, spec, taken)
@@ -268,6 +269,7 @@ function M.translate(f, call, name, keep_reads)
   local self = { items = call.items }
   self.graph, self.captured = lift.lift(f, call.items, call.arguments, keep_reads)
   self.pushes = count_pushes(self.graph)
+  self.structs = made_structs.find(self.graph, fail)
   whole.mark(self.graph)
   classify(self, call)
   kinds.find(self.graph, call.wide, fail)

@@ -47,6 +47,10 @@ function look.store(node)
 end
 look.reduce, look.push = look.store, look.store
 
+function look.set_field(node)
+  if elements.find(node.array.type, node.field).kind == "int" then want(node.args[1]) end
+end
+
 function look.atomic(node)
   look.touch(node)
   local element = elements.find(node.array.type, node.field)
