@@ -45,6 +45,20 @@ index come_back(int kind, index i, index n) {
   return i < n ? i : all - 1 - i;
 }
 
+// An index that does not leave the buffer, with 31 bits on a GPU: there the
+// compiler would compute i - 1 of an int i with 64.
+#ifdef CELER_CUDA
+template <class I> static __device__ __forceinline__ int short_index(I i) {
+  int low = int(i);
+  asm("" : "+r"(low));
+  return low;
+}
+#else
+static CELER_FN index short_index(index i) {
+  return i;
+}
+#endif
+
 // What is read where an index may leave the buffer. On a GPU a call: few items
 // come here, and all would have fewer registers.
 #ifdef CELER_CUDA
@@ -90,7 +104,7 @@ template <class T, int D> struct near : accessor<const T, D> {
   template <class... I> CELER_FN T operator()(I... i) const {
     static_assert(sizeof...(I) == D,
                   "an accessor takes as many coordinates as it has dimensions");
-    if (known == inside) return element(i...);
+    if (known == inside) return element(short_index(i)...);
     return anywhere_at(index(i)...);
   }
   CELER_FN T operator[](index i) const {
@@ -181,7 +195,8 @@ template <class T, int D, class S, int K> struct bind<near<T, D>, S, K> {
 #pragma unroll
       for (int d = 0; d < D; ++d)
         within = within && item[d] >= p.edges->reach[d] &&
-                 item[d] < p.edges->size[d] - p.edges->reach[d];
+                 item[d] < p.edges->size[d] - p.edges->reach[d] &&
+                 p.edges->size[d] <= 0x7fffffff;
       if (within) p.known = inside;
 #endif
     }
