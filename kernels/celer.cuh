@@ -248,6 +248,8 @@ template <class T, int D> struct accessor {
   checked check;
 #elif defined(CELER_FOLD)
   T *own; // the only element that an item touches, for itself; or null
+  // In a tile: `origin` is of element (from0, from1).
+  int from0 = 0, from1 = 0, pitch = 0; // in elements; 0: not so
 #endif
 
   template <class... I> CELER_FN T &operator()(I... i) const {
@@ -266,7 +268,12 @@ private:
     const index where[] = {i..., 0};
     return *check.template guard<T, D>(where, &place(i...));
 #elif defined(CELER_FOLD)
-    return own != nullptr ? *own : place(i...);
+    if (own != nullptr) return *own;
+    if constexpr (D == 2) {
+      const int at[] = {int(i)...};
+      if (pitch > 0) return origin[(at[0] - from0) * pitch + (at[1] - from1)];
+    }
+    return place(i...);
 #else
     return place(i...);
 #endif

@@ -239,11 +239,12 @@ struct fold<fold_elements<E...>, Steps...> {
   }
 
   struct in_tile {
-    index bias; // of the tile's first element
+    int i, j; // of the tile's first element
     template <int A, class Q> __device__ __forceinline__ void put(Q &q) const {
-      q.origin =
-          (decltype(q.origin))((unsigned char *)fold_room + tile_at(A)) - bias;
-      q.stride0 = TX;
+      q.origin = (decltype(q.origin))((unsigned char *)fold_room + tile_at(A));
+      q.from0 = i;
+      q.from1 = j;
+      q.pitch = TX;
     }
   };
 
@@ -268,14 +269,37 @@ struct fold<fold_elements<E...>, Steps...> {
     }
   }
 
-  template <class S, bool Inner>
-  static __device__ __forceinline__ void item_of(const typename S::packed &p,
-                                                 const tile_place &t, int r) {
-    const int i = t.i + t.y + r, j = t.j + t.x;
+  // Extent n, of which coordinate i lies more than `beyond` before the end, in
+  // terms from which the compiler finds that i + beyond < n: it knows what
+  // adds up, and makes nothing of inequalities of two unknowns.
+  static __device__ __forceinline__ index beyond(int i, int n, int beyond) {
+    int rest = n - i - beyond;
+    asm("" : "+r"(rest)); // else it adds up to n
+    __builtin_assume(rest > 0);
+    return i + rest + beyond;
+  }
+
+  // Item r of a thread, whose first is in row `first`. All that a step reads
+  // around an item of an inner tile is there, so that nothing is asked for: of
+  // what a kernel does at edges nothing is left.
+  template <class S, class Before, bool Inner>
+  static __device__ __forceinline__ void
+  item_of(const typename S::packed &p, const tile_place &t, int first, int r) {
+    using M = typename S::around;
+    const int i = first + r, j = t.j + t.x;
     const launch &w = p.where;
-    const int h = int(w.range[0]), v = int(w.range[1]);
-    if (!Inner && unsigned(i - w.min[0]) >= w.extent[0]) return;
-    S::run(p, item<2>{{i, j}, {h, v}}, in_tile{index(t.i) * TX + t.j});
+    const in_tile place = {t.i, t.j};
+    if constexpr (Inner) {
+      __builtin_assume(i >= Before::below0 - M::below0);
+      __builtin_assume(j >= Before::below1 - M::below1);
+      S::run(p,
+             item<2>{{i, j},
+                     {beyond(i, int(w.range[0]), Before::above0 - M::above0),
+                      beyond(j, int(w.range[1]), Before::above1 - M::above1)}},
+             place);
+    } else if (unsigned(i - w.min[0]) < w.extent[0]) {
+      S::run(p, item<2>{{i, j}, {w.range[0], w.range[1]}}, place);
+    }
   }
 
   // Whether the thread's column, or row r of it, is within a step's part.
@@ -289,28 +313,34 @@ struct fold<fold_elements<E...>, Steps...> {
            t.y + r < TY - L::above0 + M::above0;
   }
 
-  template <bool Inner, class L, class S>
+  // L: what is right in the end is less by so much; Before: what was right
+  // before the step.
+  template <bool Inner, class L, class Before, class S>
   static __device__ __forceinline__ void compute(const typename S::packed &p,
                                                  const tile_place &t) {
     using M = typename S::around;
+    const int first = t.i + t.y;
     if (in_column<M, L>(t) &&
         (Inner || unsigned(t.j + t.x - p.where.min[1]) < p.where.extent[1])) {
       if (Inner && in_row<M, L>(t, 0) && in_row<M, L>(t, rows - 1)) {
+        __builtin_assume(first >= Before::below0 - M::below0);
 #pragma unroll
-        for (int r = 0; r < rows; ++r) item_of<S, Inner>(p, t, r);
+        for (int r = 0; r < rows; ++r)
+          item_of<S, Before, Inner>(p, t, first, r);
       } else {
 #pragma unroll 1
         for (int r = 0; r < rows; ++r)
-          if (in_row<M, L>(t, r)) item_of<S, Inner>(p, t, r);
+          if (in_row<M, L>(t, r)) item_of<S, Before, Inner>(p, t, first, r);
       }
     }
     __syncthreads();
   }
-  template <bool Inner, class L, class S, class... Rest, class P>
+  template <bool Inner, class L, class Before, class S, class... Rest, class P>
   static __device__ __forceinline__ void advance(const P &p,
                                                  const tile_place &t) {
-    compute<Inner, L, S>(p.first, t);
-    if constexpr (sizeof...(Rest) > 0) advance<Inner, L, Rest...>(p.rest, t);
+    compute<Inner, L, Before, S>(p.first, t);
+    if constexpr (sizeof...(Rest) > 0)
+      advance<Inner, L, typename S::around, Rest...>(p.rest, t);
   }
 
   template <bool Inner, class L, int A, class Of>
@@ -338,7 +368,7 @@ struct fold<fold_elements<E...>, Steps...> {
   body(const packed &p, const tile_place &t, indices<A...>) {
     (fetch<Inner, A, E>(p, t), ...);
     __syncthreads();
-    advance<Inner, L, Steps...>(p.steps, t);
+    advance<Inner, L, L, Steps...>(p.steps, t);
     (leave<Inner, L, A, E>(p, t), ...);
   }
 

@@ -21,6 +21,8 @@
 #define __shared__ static
 #define __grid_constant__
 #define __launch_bounds__(...)
+// What a GPU may take for granted holds.
+#define __builtin_assume(x) ((x) ? (void)0 : abort())
 
 #define GPU_VECTORS(T, name, a2, a4)                                           \
   struct alignas(a2) name##2 {                                                 \

@@ -83,9 +83,9 @@ static unsigned over(int n, int by) {
 
 constexpr int K = 4;
 #define WAVE(k, a, b) celer::step<&wave, celer::margin<k, k, k, k>, a, b>
-using wave_fold =
-    celer::fold<celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
-                WAVE(3, 0, 1), WAVE(2, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
+using wave_fold = celer::fold<
+    celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
+    WAVE(3, 0, 1), WAVE(2, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
 using wave_packed = celer::entry<&wave>::packed;
 
 static void run_wave(const void *a) {
@@ -97,9 +97,9 @@ static void run_tiles(const void *a) {
 
 // Steps that compute less than the next one reads.
 static void run_short(const void *a) {
-  using fold =
-      celer::fold<celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
-                  WAVE(3, 0, 1), WAVE(1, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
+  using fold = celer::fold<
+      celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
+      WAVE(3, 0, 1), WAVE(1, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
   fold::tile<celer::margin<K, K, K, K>>(*(const fold::packed *)a);
 }
 
@@ -164,7 +164,7 @@ static void tiles(int h, int w, const area &chunk) {
 #define PLAIN(f, ...) celer::step<&f, celer::margin<0, 0, 0, 0>, __VA_ARGS__>
 using chain_fold =
     celer::fold<celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>,
-                                celer::element<4, 4>>,
+                                     celer::element<4, 4>>,
                 PLAIN(first, 0, 1), PLAIN(second, 1, 0, 2), PLAIN(third, 2, 0)>;
 
 static void run_chain(const void *a) {
@@ -229,5 +229,7 @@ int main(int argc, char **argv) {
       chains(h, w, chunk);
   }
   if (tiled) tiles(250, 200, {{0, 0}, {250, 200}});
+  // Inner tiles that end where the range does.
+  if (tiled) tiles(172, 172, {{0, 0}, {172, 172}});
   printf("alike\n");
 }
