@@ -29,6 +29,8 @@ local texts = {
   { "engine/device/cuda/cuda_fold.c", "TILE = (%d+)", "kernels/fold.cuh", "TX = (%d+)" },
   { "engine/device/cuda/cuda_fold.c", "TILE = (%d+)", "kernels/fold.cuh", "TY = (%d+)" },
   { "engine/device/cuda/cuda_fold.c", "TILE_ROWS = (%d+)", "kernels/fold.cuh", "rows = (%d+)" },
+  { "engine/device/cuda/cuda_fold.h", "CEL_FUSED_COLUMNS = (%d+)",
+    "kernels/stream.cuh", "columns = (%d+)" },
   { "engine/device/cuda/cuda_reduce.h", "CEL__LAUNCH_SHARED = (%w+)",
     "kernels/reduce_launch.cuh", "flag_shared = (%w+)" },
   { "engine/device/cuda/cuda_reduce.h", "CEL__LAUNCH_ONTO = (%w+)",

@@ -354,6 +354,13 @@ enum {
    * compute more items twice than the memory that they save.
    * spec/bench/fold.lua measures it. */
   CEL_TUNE_FOLD_TILE_STEPS = 4,
+  /* And of streams (kernels/stream.cuh), for chunks of so many items, with so
+   * many words of registers for what steps write, and at most so many rows to a
+   * block. */
+  CEL_TUNE_FOLD_STREAM_STEPS = 8,
+  CEL_TUNE_FOLD_STREAM_ITEMS = 1 << 22,
+  CEL_TUNE_FOLD_STREAM_WORDS = 32,
+  CEL_TUNE_FOLD_STREAM_ROWS = 272,
   /* What lies beyond a fold's range and has to be copied to spare memory, for
    * one launch: at most this share of what it writes there, or so many bytes,
    * which take as long as a launch. */

@@ -239,6 +239,22 @@ template <class P> struct traits;
 
 namespace celer {
 
+template <class T> struct bare { using type = T; };
+template <class T> struct bare<const T> : bare<T> {};
+template <class T> struct bare<T &> : bare<T> {};
+
+template <class T> struct accessed {
+  using type = T &;
+  static constexpr bool in_registers = false;
+};
+#ifdef CELER_STREAM
+// What is read may be in registers, which have no address.
+template <class T> struct accessed<const T> {
+  using type = T;
+  static constexpr bool in_registers = true;
+};
+#endif
+
 template <class T, int D> struct accessor {
   static_assert(D >= 0 && D <= 3, "a buffer has 0 to 3 dimensions");
   T *origin;
@@ -248,36 +264,58 @@ template <class T, int D> struct accessor {
   checked check;
 #elif defined(CELER_FOLD)
   T *own; // the only element that an item touches, for itself; or null
-  // In a tile: `origin` is of element (from0, from1).
-  int from0 = 0, from1 = 0, pitch = 0; // in elements; 0: not so
+  // In a tile: `origin` is of element (from0, from1). In a stream likewise, but
+  // what lies in that column is in `column`, row from0 at `age`.
+  int from0 = 0, from1 = 0, pitch = 0; // in elements; 0: in neither
+  int age = 0, depth = 0;
+  T *column = nullptr;
 #endif
 
-  template <class... I> CELER_FN T &operator()(I... i) const {
+  using given = typename accessed<T>::type;
+
+  template <class... I> CELER_FN given operator()(I... i) const {
     static_assert(sizeof...(I) == D,
                   "an accessor takes as many coordinates as it has dimensions");
     return at(index(i)...);
   }
-  CELER_FN T &operator[](index i) const {
+  CELER_FN given operator[](index i) const {
     static_assert(D == 1, "only a one-dimensional accessor is also an array");
     return at(i);
   }
 
 private:
-  template <class... I> CELER_FN T &at(I... i) const {
+  template <class... I> CELER_FN given at(I... i) const {
 #ifdef CELER_CHECK
     const index where[] = {i..., 0};
     return *check.template guard<T, D>(where, &place(i...));
 #elif defined(CELER_FOLD)
     if (own != nullptr) return *own;
-    if constexpr (D == 2) {
-      const int at[] = {int(i)...};
-      if (pitch > 0) return origin[(at[0] - from0) * pitch + (at[1] - from1)];
-    }
+    if constexpr (D == 2)
+      if (pitch > 0) return near_by(int(i)...);
     return place(i...);
 #else
     return place(i...);
 #endif
   }
+#ifdef CELER_FOLD
+  CELER_FN given near_by(int i, int j) const {
+    if constexpr (accessed<T>::in_registers)
+      if (depth > 0) return read_by(i, j);
+    return origin[(i - from0) * pitch + (j - from1)];
+  }
+  CELER_FN typename bare<T>::type read_by(int i, int j) const {
+    if (j != from1) return origin[(i - from0) * pitch + (j - from1)];
+    // All are read and one is taken, so that no address depends on what is not
+    // known beforehand: else these were no registers.
+    typename bare<T>::type r = column[age];
+#pragma unroll
+    for (int k = 0; k < depth; ++k) {
+      typename bare<T>::type other = column[k];
+      if (k == age + from0 - i) r = other;
+    }
+    return r;
+  }
+#endif
   CELER_FN T &place() const {
     return *origin;
   }
@@ -308,10 +346,6 @@ template <class T, int D> struct out : accessor<T, D> {};
 template <class T, int D> struct inout : accessor<T, D> {};
 
 // ---- types, described
-
-template <class T> struct bare { using type = T; };
-template <class T> struct bare<const T> : bare<T> {};
-template <class T> struct bare<T &> : bare<T> {};
 
 template <class T> struct is_pointer { static constexpr bool value = false; };
 template <class T> struct is_pointer<T *> {

@@ -10,7 +10,8 @@
 //   tile   a block keeps a tile of each array in shared memory, with as much
 //          around it as the steps reach, and computes step after step there. At
 //          each step what is right is less by that step's reach; what is right
-//          in the end goes to memory. Two blocks may both compute an item.
+//          in the end goes to memory. Two blocks may both compute an item;
+//   stream a block goes down the rows of some columns: stream.cuh.
 // What no step writes is read where it is.
 namespace celer {
 
@@ -130,7 +131,22 @@ struct step_as<F, Margin, signature<void (*)(Item, P...)>, A...> {
       constexpr int array = array_of(sig::view_of(K));
       if constexpr (array >= 0) place.template put<array>(q);
     }
+    if constexpr (Place::inner) return knowing<inside>(q);
     return q;
+  }
+
+  template <int... K>
+  static constexpr bool touches(int array, bool writing, indices<K...>) {
+    return ((traits<typename bare<P>::type>::views == 1 &&
+             array_of(sig::view_of(K)) == array &&
+             (traits<typename bare<P>::type>::kind != an_in) == writing) ||
+            ... || false);
+  }
+  static constexpr bool reads(int array) {
+    return touches(array, false, typename sig::all());
+  }
+  static constexpr bool writes(int array) {
+    return touches(array, true, typename sig::all());
   }
   template <class Place, int... K>
   static __device__ __forceinline__ void
@@ -157,6 +173,31 @@ template <int I, class T>
 __device__ __forceinline__ const T &get(const numbered<I, T> &of) {
   return of.value;
 }
+template <int I, class T>
+__device__ __forceinline__ T &get(numbered<I, T> &of) {
+  return of.value;
+}
+
+// Coordinates i to i + More, and the extent n: there are at least Below
+// before the first, and Beyond behind the last. All in terms from which the
+// compiler finds what that makes of i - Below and of what is less than n: it
+// knows what adds up, and little of inequalities of two unknowns.
+template <int Below, int Beyond, int More = 0> struct within {
+  int low, high;
+
+  __device__ __forceinline__ within(int i, int n)
+      : low(i - Below), high(n - 1 - low) {
+    asm("" : "+r"(low), "+r"(high)); // else they add up to something else
+    __builtin_assume(low >= 0);
+    __builtin_assume(high >= Below + More + Beyond);
+  }
+  __device__ __forceinline__ int at(int r) const {
+    return low + (Below + r);
+  }
+  __device__ __forceinline__ int extent() const {
+    return low + high + 1;
+  }
+};
 
 template <class All, class... Steps> struct fold;
 template <class... E, class... Steps>
@@ -184,6 +225,7 @@ struct fold<fold_elements<E...>, Steps...> {
   using kept = numbered_all<every, kept_element<E>...>;
 
   struct in_registers {
+    static constexpr bool inner = false;
     kept &all;
     template <int A, class Q> __device__ __forceinline__ void put(Q &q) const {
       q.own = (decltype(q.origin))get<A>(all).at;
@@ -238,7 +280,8 @@ struct fold<fold_elements<E...>, Steps...> {
     return at;
   }
 
-  struct in_tile {
+  template <bool Inner> struct in_tile {
+    static constexpr bool inner = Inner;
     int i, j; // of the tile's first element
     template <int A, class Q> __device__ __forceinline__ void put(Q &q) const {
       q.origin = (decltype(q.origin))((unsigned char *)fold_room + tile_at(A));
@@ -269,38 +312,21 @@ struct fold<fold_elements<E...>, Steps...> {
     }
   }
 
-  // Extent n, of which coordinate i lies more than `beyond` before the end, in
-  // terms from which the compiler finds that i + beyond < n: it knows what
-  // adds up, and makes nothing of inequalities of two unknowns.
-  static __device__ __forceinline__ index beyond(int i, int n, int beyond) {
-    int rest = n - i - beyond;
-    asm("" : "+r"(rest)); // else it adds up to n
-    __builtin_assume(rest > 0);
-    return i + rest + beyond;
-  }
-
-  // Item r of a thread, whose first is in row `first`. All that a step reads
-  // around an item of an inner tile is there, so that nothing is asked for: of
-  // what a kernel does at edges nothing is left.
-  template <class S, class Before, bool Inner>
-  static __device__ __forceinline__ void
-  item_of(const typename S::packed &p, const tile_place &t, int first, int r) {
+  // Items of rows [first, first + More] of a thread's column. All that a step
+  // reads around those of an inner tile is there: of what a kernel does at
+  // edges nothing is left.
+  template <class S, class Before, int More> struct inner_items {
     using M = typename S::around;
-    const int i = first + r, j = t.j + t.x;
-    const launch &w = p.where;
-    const in_tile place = {t.i, t.j};
-    if constexpr (Inner) {
-      __builtin_assume(i >= Before::below0 - M::below0);
-      __builtin_assume(j >= Before::below1 - M::below1);
-      S::run(p,
-             item<2>{{i, j},
-                     {beyond(i, int(w.range[0]), Before::above0 - M::above0),
-                      beyond(j, int(w.range[1]), Before::above1 - M::above1)}},
-             place);
-    } else if (unsigned(i - w.min[0]) < w.extent[0]) {
-      S::run(p, item<2>{{i, j}, {w.range[0], w.range[1]}}, place);
+    within<Before::below0 - M::below0, Before::above0 - M::above0, More> i;
+    within<Before::below1 - M::below1, Before::above1 - M::above1> j;
+
+    __device__ __forceinline__ inner_items(const launch &w, int first, int x)
+        : i(first, int(w.range[0])), j(x, int(w.range[1])) {
     }
-  }
+    __device__ __forceinline__ item<2> at(int r) const {
+      return {{i.at(r), j.at(0)}, {i.extent(), j.extent()}};
+    }
+  };
 
   // Whether the thread's column, or row r of it, is within a step's part.
   template <class M, class L>
@@ -313,24 +339,39 @@ struct fold<fold_elements<E...>, Steps...> {
            t.y + r < TY - L::above0 + M::above0;
   }
 
+  template <class S, class Before, int... R>
+  static __device__ __forceinline__ void
+  rows_of(const typename S::packed &p, const tile_place &t, indices<R...>) {
+    const inner_items<S, Before, rows - 1> of(p.where, t.i + t.y, t.j + t.x);
+    const in_tile<true> place = {t.i, t.j};
+    (S::run(p, of.at(R), place), ...);
+  }
+  template <class S, class Before, bool Inner>
+  static __device__ __forceinline__ void row_of(const typename S::packed &p,
+                                                const tile_place &t, int r) {
+    const int i = t.i + t.y + r, j = t.j + t.x;
+    const launch &w = p.where;
+    const in_tile<Inner> place = {t.i, t.j};
+    if constexpr (Inner)
+      S::run(p, inner_items<S, Before, 0>(w, i, j).at(0), place);
+    else if (unsigned(i - w.min[0]) < w.extent[0])
+      S::run(p, item<2>{{i, j}, {w.range[0], w.range[1]}}, place);
+  }
+
   // L: what is right in the end is less by so much; Before: what was right
   // before the step.
   template <bool Inner, class L, class Before, class S>
   static __device__ __forceinline__ void compute(const typename S::packed &p,
                                                  const tile_place &t) {
     using M = typename S::around;
-    const int first = t.i + t.y;
     if (in_column<M, L>(t) &&
         (Inner || unsigned(t.j + t.x - p.where.min[1]) < p.where.extent[1])) {
       if (Inner && in_row<M, L>(t, 0) && in_row<M, L>(t, rows - 1)) {
-        __builtin_assume(first >= Before::below0 - M::below0);
-#pragma unroll
-        for (int r = 0; r < rows; ++r)
-          item_of<S, Before, Inner>(p, t, first, r);
+        rows_of<S, Before>(p, t, typename count_up<rows>::type());
       } else {
 #pragma unroll 1
         for (int r = 0; r < rows; ++r)
-          if (in_row<M, L>(t, r)) item_of<S, Before, Inner>(p, t, first, r);
+          if (in_row<M, L>(t, r)) row_of<S, Before, Inner>(p, t, r);
       }
     }
     __syncthreads();
@@ -404,3 +445,6 @@ struct fold<fold_elements<E...>, Steps...> {
       const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
     celer::fold<__VA_ARGS__>::tile<CELER_MARGIN around>(celer_given);          \
   }
+#ifdef CELER_STREAM
+#include "stream.cuh"
+#endif

@@ -60,8 +60,9 @@ static CELER_FN index short_index(index i) {
 #endif
 
 // What is read where an index may leave the buffer. On a GPU a call: few items
-// come here, and all would have fewer registers.
-#ifdef CELER_CUDA
+// come here, and all would have fewer registers. Not so where they hold what is
+// read.
+#if defined(CELER_CUDA) && !defined(CELER_STREAM)
 #define CELER_FEW static __device__ __noinline__
 #else
 #define CELER_FEW static CELER_FN
@@ -113,7 +114,8 @@ template <class T, int D> struct near : accessor<const T, D> {
   }
 
 private:
-  template <class... I> CELER_FN const T &element(I... i) const {
+  template <class... I>
+  CELER_FN typename accessed<const T>::type element(I... i) const {
     return accessor<const T, D>::operator()(i...);
   }
 

@@ -183,7 +183,8 @@ struct cel_fused;
  * have it. Null: there is none, as steps are of several modules, or their
  * compiler may contract. It lives with the module. Cost: a few ns per view.
  * Thread: executor; others where there is none. */
-const struct cel_fused *cel_module_fuse(const struct cel_fold_job *fold);
+const struct cel_fused *cel_module_fuse(const struct cel_fold_job *fold,
+                                        int way);
 
 struct cel_access;
 /* Chooses the order in which a work that was just made goes through its items,

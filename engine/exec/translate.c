@@ -75,6 +75,7 @@ bool cel_translate_use(const cel_access *access, cel_fold_view *out) {
       out->below[d] = (int32_t)reach.below[d];
       out->above[d] = (int32_t)reach.above[d];
     }
+    out->along_axes = reach.along_axes;
     out->array = 0;
     return true;
   case CEL_FOLD_REDUCED: out->writes = true; return true;

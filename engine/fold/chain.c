@@ -131,7 +131,7 @@ static void grow_to(cel_reach *own, const cel_reach *grows,
 
 void cel__fold_chain_grow(cel__fold_chain *chain) {
   for (uint32_t s = 0; s < chain->tasks.n; ++s)
-    chain->grows[s] = (cel_reach){{0}, {0}};
+    chain->grows[s] = (cel_reach){.below = {0}};
   for (uint32_t s = chain->tasks.n, i = chain->accesses.n; s-- > 0;)
     for (uint32_t first = s > 0 ? chain->ends.at[s - 1] : 0; i > first; --i) {
       const cel__fold_access *a = &chain->accesses.at[i - 1];

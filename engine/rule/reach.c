@@ -91,8 +91,9 @@ bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
   if (use->rule->listing != NULL || use->rule->families || desc->boxes == 0 ||
       desc->buffer_dims != desc->task_dims || desc->buffer_dims == 0)
     return false;
-  cel_reach reach = {{0}, {0}};
-  for (int b = 0; b < desc->boxes; ++b)
+  cel_reach reach = {.along_axes = true};
+  for (int b = 0; b < desc->boxes; ++b) {
+    int beside = 0;
     for (int j = 0; j < desc->buffer_dims; ++j) {
       int64_t low, high;
       if (!offset_of(use, b, j, false, &low) ||
@@ -100,7 +101,10 @@ bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
         return false;
       if (-low > reach.below[j]) reach.below[j] = -low;
       if (high > reach.above[j]) reach.above[j] = high;
+      beside += low != 0 || high != 0;
     }
+    reach.along_axes = reach.along_axes && beside <= 1;
+  }
   *out = reach;
   return true;
 }

@@ -14,6 +14,7 @@
 
 typedef struct cel_reach {
   int64_t below[3], above[3]; /* at least 0 */
+  bool along_axes; /* what is read lies beside the item in one dimension */
 } cel_reach;
 
 /* The hull of the rule's boxes and the item itself; false where it is none such

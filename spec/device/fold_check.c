@@ -1,9 +1,10 @@
 /* fold_check random COUNT SEED | speed NAME N STEPS, and compiler options
  *
  * Folds as one launch on a GPU against their steps one after another, to the
- * bit: stencils with tiles in shared memory, chains in registers. `speed`: one
- * of wave, gray, five over N x N items, in turns with plain launches. Exits
- * with 77 and a reason where there is no GPU. Run by fold_spec.lua.
+ * bit: stencils with tiles in shared memory or streams, chains in registers.
+ * `speed`: one of wave, gray, five over N x N items, in turns with plain
+ * launches. Exits with 77 and a reason where there is no GPU. Run by
+ * fold_spec.lua.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -153,7 +154,7 @@ static int64_t room; /* elements of each */
 static void *reserve(int32_t memory, uint64_t bytes) {
   void *p;
   must(backend->reserve(backend, memory, bytes, &p));
-  if (bytes >= backend->whole && memory > 0)
+  if (bytes >= backend->whole)
     must(backend->commit(backend, memory, p, 0, bytes));
   return p;
 }
@@ -229,6 +230,7 @@ static void set_step(int32_t s, int32_t kernel, const char *arrays, bool keeps,
     use->writes = arrays[k] < 'a';
     use->keeps = use->writes && keeps;
     use->array = arrays[k] - (use->writes ? 'A' : 'a');
+    use->along_axes = kernel != FAR;
     for (int d = 0; d < 2 && !use->writes; ++d) {
       use->below[d] = below;
       use->above[d] = above;
@@ -356,7 +358,11 @@ static void choose_fold(void) {
   enum { KINDS = 5 };
   int64_t h = pick(1, 300), w = pick(1, 300), which = pick(0, KINDS - 1);
   int64_t rim[RIM] = {0};
-  int32_t steps = (int32_t)pick(2, CEL_TUNE_FOLD_TILE_STEPS);
+  bool stream = which != FAR && cel_random_chance(&chosen, 50);
+  int32_t steps = (int32_t)pick(2, stream ? CEL_TUNE_FOLD_STREAM_STEPS
+                                          : CEL_TUNE_FOLD_TILE_STEPS);
+  cel__cuda_fold_stream_items = stream ? 0 : INT64_MAX;
+  if (stream) w = pick(1, 900);
   bool keeps = cel_random_chance(&chosen, 50);
   for (int i = 0; i < RIM && (which == OPEN || cel_random_chance(&chosen, 50));
        ++i)
@@ -446,8 +452,8 @@ static void compare(int64_t i) {
 }
 
 static void random_folds(int64_t count) {
-  enum { SIDE = 310 };
-  reserve_all((int64_t)SIDE * SIDE);
+  enum { HEIGHT = 310, WIDTH = 910 };
+  reserve_all((int64_t)HEIGHT * WIDTH);
   for (int64_t i = 0; i < count; ++i) {
     choose_fold();
     fuse();
@@ -500,8 +506,7 @@ static void speed(const char *name, int64_t n, int32_t steps) {
   printf("%s %lld, %d steps: compiled in %.2f s, %u bytes of shared memory, %d "
          "registers, %d bytes of local memory\n",
          name, (long long)n, steps, (double)(cel_now_ns() - begin) * 1e-9,
-         fold.face.fused->tiles ? fold.face.fused->shared : 0, registers,
-         spilt);
+         fold.face.fused->shared, registers, spilt);
   for (int32_t s = 0; s < steps; ++s) plain[s] = step_job(s);
   cel_job all = {.kind = CEL_JOB_FOLD, .fold = &fold.face, .name = "fold"};
   for (int turn = 0; turn <= TURNS; ++turn) {

@@ -91,6 +91,13 @@ using wave_packed = celer::entry<&wave>::packed;
 static void run_wave(const void *a) {
   celer::entry<&wave>::run(*(const wave_packed *)a);
 }
+using wave_stream = celer::stream<
+    celer::margin<K, K, K, K>,
+    celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
+    WAVE(3, 0, 1), WAVE(2, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
+static void run_stream(const void *a) {
+  wave_stream::run(*(const wave_fold::packed *)a);
+}
 static void run_tiles(const void *a) {
   wave_fold::tile<celer::margin<K, K, K, K>>(*(const wave_fold::packed *)a);
 }
@@ -102,6 +109,13 @@ static void run_short(const void *a) {
       WAVE(3, 0, 1), WAVE(1, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
   fold::tile<celer::margin<K, K, K, K>>(*(const fold::packed *)a);
 }
+static void run_short_stream(const void *a) {
+  using stream = celer::stream<
+      celer::margin<K, K, K, K>,
+      celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
+      WAVE(3, 0, 1), WAVE(1, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
+  stream::run(*(const stream::packed *)a);
+}
 
 static area grown(const area &box, int by, const area &within) {
   area r = box;
@@ -112,7 +126,8 @@ static area grown(const area &box, int by, const area &within) {
   return r;
 }
 
-static void tiles(int h, int w, const area &chunk) {
+// Of a stream, `rows` are a block's; of tiles it is 0.
+static void tiles(int h, int w, const area &chunk, int rows) {
   const area all = {{0, 0}, {h, w}};
   plane up(h, w), u(h, w), to0 = up, to1 = u, was0 = up, was1 = u;
   wave_fold::packed p;
@@ -145,8 +160,13 @@ static void tiles(int h, int w, const area &chunk) {
   }
   const int height = chunk.max[0] - chunk.min[0],
             width = chunk.max[1] - chunk.min[1];
-  launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
-         wrong == 2 ? run_short : run_tiles);
+  p.launch.where.flags = unsigned(rows);
+  if (rows > 0)
+    launch(p, over(width, 256 - 2 * K), over(height, rows), 256, 1,
+           wrong == 2 ? run_short_stream : run_stream);
+  else
+    launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
+           wrong == 2 ? run_short : run_tiles);
   // What is not of the chunk was not touched.
   plane want0 = was0, want1 = was1;
   for (int i = chunk.min[0]; i < chunk.max[0]; ++i)
@@ -157,6 +177,72 @@ static void tiles(int h, int w, const area &chunk) {
   const size_t bytes = up.at.size() * sizeof(float);
   must(memcmp(want0.at.data(), to0.at.data(), bytes) == 0, "up");
   must(memcmp(want1.at.data(), to1.at.data(), bytes) == 0, "u");
+}
+
+// ---- a range that leaves the rim of the arrays out, which the steps read
+
+#define OPEN(k, a, b) celer::step<&open, celer::margin<k, k, k, k>, a, b>
+using open_elements =
+    celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>;
+using open_fold = celer::fold<open_elements, OPEN(3, 0, 1), OPEN(2, 1, 0),
+                              OPEN(1, 0, 1), OPEN(0, 1, 0)>;
+using open_stream =
+    celer::stream<celer::margin<K, K, K, K>, open_elements, OPEN(3, 0, 1),
+                  OPEN(2, 1, 0), OPEN(1, 0, 1), OPEN(0, 1, 0)>;
+using open_packed = celer::entry<&open>::packed;
+
+static void run_open(const void *a) {
+  celer::entry<&open>::run(*(const open_packed *)a);
+}
+static void run_open_tiles(const void *a) {
+  open_fold::tile<celer::margin<K, K, K, K>>(*(const open_fold::packed *)a);
+}
+static void run_open_stream(const void *a) {
+  open_stream::run(*(const open_fold::packed *)a);
+}
+
+// Of the second array only the rim is loaded: its first step writes the rest.
+static void rims(int h, int w, int rows) {
+  const area range = {{1, 2}, {h - 3, w - 1}}, all = {{0, 0}, {h, w}};
+  plane a(h, w), b(h, w), fa = a, fb = b, to = a, tob = b;
+  open_fold::packed p;
+  open_packed *step[] = {&p.steps.first, &p.steps.rest.first,
+                         &p.steps.rest.rest.first,
+                         &p.steps.rest.rest.rest.first};
+  for (int s = 0; s < K; ++s) {
+    std::vector<plane *> views = {&a, &b};
+    if (s % 2 == 1) views = {&b, &a};
+    give(*step[s], range, a, views, .25f);
+  }
+  p.array.at[0] = give(fa, to, all);
+  p.array.at[1] = give(fb, tob, all);
+  p.array.at[1].loads = 1;
+  for (int i = range.min[0]; i < range.max[0]; ++i)
+    for (int j = range.min[1]; j < range.max[1]; ++j)
+      fb.at[size_t(i) * fb.pitch + j] = 1e9f;
+  p.launch.where = step[K - 1]->where;
+  for (int d = 0; d < 2; ++d) {
+    p.launch.inner_min[d] = range.min[d];
+    p.launch.inner_max[d] = range.max[d];
+  }
+  for (open_packed *s : step) {
+    s->where.flags = 3;
+    launch(*s, over(int(s->where.extent[1]), 32),
+           over(int(s->where.extent[0]), 32), 32, 8, run_open);
+  }
+  const int height = range.max[0] - range.min[0],
+            width = range.max[1] - range.min[1];
+  p.launch.where.flags = unsigned(rows);
+  if (rows > 0)
+    launch(p, over(width, 256 - 2 * K), over(height, rows), 256, 1,
+           run_open_stream);
+  else
+    launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
+           run_open_tiles);
+  must(memcmp(a.at.data(), to.at.data(), a.at.size() * sizeof(float)) == 0,
+       "within a rim");
+  must(memcmp(b.at.data(), tob.at.data(), b.at.size() * sizeof(float)) == 0,
+       "within a rim, the other");
 }
 
 // ---- chains: y = a(x), z = b(y, x), x = c(z), with y left out
@@ -218,18 +304,23 @@ static area part_of(int h, int w) {
 }
 
 int main(int argc, char **argv) {
-  const bool tiled = strcmp(argv[1], "tile") == 0;
+  const bool tiled = strcmp(argv[1], "chain") != 0;
+  const bool streams = strcmp(argv[1], "stream") == 0;
   if (argc > 2) wrong = atoi(argv[2]);
   for (int i = 0; i < 12; ++i) {
-    const int h = pick(1, 150), w = pick(1, 150);
+    const int h = pick(1, 150), w = pick(1, streams ? 700 : 150);
     const area chunk = i % 3 == 0 ? area{{0, 0}, {h, w}} : part_of(h, w);
     if (tiled)
-      tiles(h, w, chunk);
+      tiles(h, w, chunk, streams ? pick(1, 40) : 0);
     else
       chains(h, w, chunk);
   }
-  if (tiled) tiles(250, 200, {{0, 0}, {250, 200}});
-  // Inner tiles that end where the range does.
-  if (tiled) tiles(172, 172, {{0, 0}, {172, 172}});
+  if (streams) tiles(130, 900, {{0, 0}, {130, 900}}, 40);
+  if (tiled) tiles(250, 200, {{0, 0}, {250, 200}}, 0);
+  for (int i = 0; i < 6 && tiled; ++i)
+    rims(pick(5, 90), pick(4, streams ? 600 : 150), streams ? pick(1, 40) : 0);
+  // What is inner ends where the range does.
+  if (streams) tiles(24, 500, {{0, 0}, {24, 500}}, 10);
+  if (tiled) tiles(172, 172, {{0, 0}, {172, 172}}, 0);
   printf("alike\n");
 }

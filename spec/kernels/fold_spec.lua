@@ -11,6 +11,10 @@ kernel void wave(item<2> it, inout<float, 2> up, in<float, 2> u, float c) {
   if (up(y, x) > 1.75f) return;
   up(y, x) = 2 * u(y, x) - up(y, x) + c * (ux + uy - 4 * u(y, x));
 }
+kernel void open(item<2> it, in<float, 2> a, out<float, 2> b, float c) {
+  const int y = it[0], x = it[1];
+  b(y, x) = c * (a(y - 1, x) + a(y + 1, x) + a(y, x - 1) + a(y, x + 1)) - a(y, x) * 0.5f;
+}
 kernel void first(item<2> it, in<float, 2> x, out<float, 2> y) {
   y(it[0], it[1]) = x(it[0], it[1]) * 3 + it[1];
 }
@@ -30,7 +34,7 @@ describe("a fold's launch", function()
     local host = assert(io.open("spec/kernels/fold_host.cc")):read("*a")
     scratch.write(folder .. "/unit.cpp", table.concat({
       '#include "spec/device/gpu_host.h"', "#include <algorithm>", "#include <random>",
-      "#include <vector>", "#define CELER_FOLD 1", k.header, KERNELS,
+      "#include <vector>", "#define CELER_FOLD 1", "#define CELER_STREAM 1", k.header, KERNELS,
       (k.embedded("fold.cuh"):gsub("extern __shared__", "extern")),
       "#undef min\n#undef max\n", host,
     }, "\n"))
@@ -44,14 +48,14 @@ describe("a fold's launch", function()
     return celer.exec({ program, ... })
   end
 
-  for _, way in ipairs({ "tile", "chain" }) do
-    it(("of a %s has the bits of its steps, whatever its size"):format(way), function()
+  for _, way in ipairs({ "tile", "stream", "chain" }) do
+    it(("by %s has the bits of its steps, whatever its size"):format(way), function()
       local r = run(way)
       assert.equal("alike\n", r.stdout .. r.stderr)
     end)
   end
 
-  for _, fault in ipairs({ "tile 1", "tile 2", "chain 1" }) do
+  for _, fault in ipairs({ "tile 1", "tile 2", "stream 1", "stream 2", "chain 1" }) do
     it("is found to be wrong where it is: " .. fault, function()
       local r = run(fault:match("(%l+) (%d)"))
       assert.equal(3, r.status, r.stdout .. r.stderr)

@@ -23,7 +23,7 @@ local function reach(boxes, options)
   local found = {}
   for j = 0, dims - 1 do found[#found + 1] = tonumber(out.below[j]) end
   for j = 0, dims - 1 do found[#found + 1] = tonumber(out.above[j]) end
-  return found
+  return found, out.along_axes
 end
 
 describe("cel_rule_reach", function()
@@ -35,8 +35,15 @@ describe("cel_rule_reach", function()
 
   it("knows a cross by its rule, however it is written", function()
     local function same(d) return { { "min", d }, { "max", d } } end
-    assert.same({ 2, 1, 2, 1 }, reach({
-      { { lower(0, 2), upper(0, 2) }, same(1) }, { same(0), { lower(1, 1), upper(1, 1) } } }))
+    local found, along_axes = reach({
+      { { lower(0, 2), upper(0, 2) }, same(1) }, { same(0), { lower(1, 1), upper(1, 1) } } })
+    assert.same({ 2, 1, 2, 1 }, found)
+    assert.is_true(along_axes)
+    found, along_axes = reach({
+      { { lower(0, 2), upper(0, 2) }, same(1) }, { { lower(0, 1), { "max", 0 } },
+        { lower(1, 1), upper(1, 1) } } })
+    assert.same({ 2, 1, 2, 1 }, found)
+    assert.is_false(along_axes)
   end)
 
   it("takes numbers that a mapper captured", function()

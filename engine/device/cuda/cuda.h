@@ -21,7 +21,8 @@ typedef struct cel_cuda_device {
   int32_t major, minor;
   uint64_t memory; /* bytes in all */
   int64_t threads; /* that it has at a time at most; 0 where it does not say */
-  int32_t numa;    /* the node of the host that is near, or -1 */
+  int32_t multiprocessors; /* likewise */
+  int32_t numa;            /* the node of the host that is near, or -1 */
   bool virtual_memory, host_virtual_memory;
   bool exports;           /* its memory can be opened by other processes */
   bool peer[CEL_DEVICES]; /* reaches the memory of that device of ours */

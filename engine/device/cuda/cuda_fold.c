@@ -61,28 +61,52 @@ static bool may_be_fused(const cel_work *work, int32_t dims) {
          kernel->block[0] == 0 && kernel->dims == dims && dims > 0;
 }
 
-bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused *out) {
+/* Shared memory of a block for tiles of all arrays; 0: too much, or the steps
+ * reach so far that too little of a tile would be right in the end. */
+static uint32_t tile_bytes(const cel_fold_job *fold, const int32_t around[4]) {
+  uint32_t bytes = 0;
+  for (int32_t a = 0; a < fold->arrays; ++a)
+    bytes += fold->array[a].element_size * TILE * TILE;
+  return around[0] + around[1] <= TILE - LEAST &&
+                 around[2] + around[3] <= TILE - LEAST && bytes <= SHARED
+             ? bytes
+             : 0;
+}
+
+/* Whether threads may keep their columns of what all steps read and write. */
+static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
+  uint32_t words = 0;
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k) {
+      const cel_fold_view *use = &fold->step[s].use[k];
+      if (use->array < 0) continue;
+      if (cel_fold_reaches(use) && !use->along_axes) return false;
+      if (use->writes)
+        words += 3 * ((fold->array[use->array].element_size + 3) / 4);
+    }
+  return words <= CEL_TUNE_FOLD_STREAM_WORDS &&
+         around[2] + around[3] <= CEL_FUSED_COLUMNS / 4;
+}
+
+bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
+                            cel_fused *out) {
   if (fold->steps < 1 || fold->step[0].work->cuda == NULL) return false;
   const int32_t dims = fold->step[0].work->cuda->dims;
   uint32_t bytes = LAUNCH + (uint32_t)fold->arrays * sizeof(fold_array);
-  uint32_t shared = 0;
   for (int32_t s = 0; s < fold->steps; ++s) {
     if (!may_be_fused(fold->step[s].work, dims)) return false;
     bytes += fold->step[s].work->cuda->bytes;
   }
-  for (int32_t a = 0; a < fold->arrays; ++a) {
+  for (int32_t a = 0; a < fold->arrays; ++a)
     if (fold->array[a].dims != dims) return false;
-    shared += fold->array[a].element_size * TILE * TILE;
-  }
-  *out = (cel_fused){.bytes = bytes, .shared = shared};
-  out->tiles =
-      reaches_in(fold, 0) || reaches_in(fold, 1) || reaches_in(fold, 2);
+  *out = (cel_fused){.way = way, .bytes = bytes};
   cel__cuda_fold_margin(fold, -1, out->around);
   if (bytes > ARGUMENTS) return false;
-  return !out->tiles ||
-         (dims == 2 && !reaches_in(fold, 2) && shared <= SHARED &&
-          out->around[0] + out->around[1] <= TILE - LEAST &&
-          out->around[2] + out->around[3] <= TILE - LEAST);
+  if (way == CEL_FUSED_CHAIN) return true;
+  if (dims != 2 || reaches_in(fold, 2)) return false;
+  if (way == CEL_FUSED_STREAM) return streams(fold, out->around);
+  out->shared = tile_bytes(fold, out->around);
+  return out->shared > 0;
 }
 
 static bool is_within(const cel_box *box, int64_t most) {
@@ -91,38 +115,73 @@ static bool is_within(const cel_box *box, int64_t most) {
   return true;
 }
 
-/* A chain's items are the same at each step; those of tiles may be less. */
+/* A chain's items are the same at each step; else those of the last may be
+ * fewer. */
 static bool suits(const cel_fold_job *fold) {
   const cel_box *last = &fold->step[fold->steps - 1].call.chunk;
   if (cel_box_is_empty(last) || !is_within(last, 1 << 30)) return false;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_call *call = &fold->step[s].call;
     if (call->sample != NULL || !cel_box_covers(&call->chunk, last) ||
-        (!fold->fused->tiles && !cel_box_equal(&call->chunk, last)))
+        (fold->fused->way == CEL_FUSED_CHAIN &&
+         !cel_box_equal(&call->chunk, last)))
       return false;
   }
   return true;
 }
 
-/* So many steps of tiles at once as are worth it; all of a chain that one
- * launch takes. */
-static void shorten(cel_fold_job *fold) {
+/* So many steps as are worth it; all of a chain that one launch takes. */
+static void shorten(cel_fold_job *fold, cel_fused_way way) {
+  static const int32_t most[] = {
+      [CEL_FUSED_CHAIN] = CEL_FOLD_CALLS,
+      [CEL_FUSED_TILE] = CEL_TUNE_FOLD_TILE_STEPS,
+      [CEL_FUSED_STREAM] = CEL_TUNE_FOLD_STREAM_STEPS,
+  };
   cel_fused of;
-  bool tiles = reaches_in(fold, 0) || reaches_in(fold, 1);
-  if (tiles && fold->steps > CEL_TUNE_FOLD_TILE_STEPS)
-    fold->steps = CEL_TUNE_FOLD_TILE_STEPS;
-  while (fold->steps > 1 && !cel__cuda_fold_pattern(fold, &of)) --fold->steps;
+  if (fold->steps > most[way]) fold->steps = most[way];
+  while (fold->steps > 1 && !cel__cuda_fold_pattern(fold, way, &of))
+    --fold->steps;
 }
 
+int64_t cel__cuda_fold_stream_items = CEL_TUNE_FOLD_STREAM_ITEMS;
+
+/* A stream's blocks are few and have much to do before anything is right: for
+ * large chunks. */
+static cel_fused_way way_of(const cel_fold_job *fold) {
+  cel_fused of;
+  const cel_fold_job two = {.steps = 2,
+                            .step = fold->step,
+                            .arrays = fold->arrays,
+                            .array = fold->array};
+  if (!reaches_in(fold, 0) && !reaches_in(fold, 1)) return CEL_FUSED_CHAIN;
+  return cel_box_volume(&fold->step[0].call.chunk) >=
+                     cel__cuda_fold_stream_items &&
+                 cel__cuda_fold_pattern(&two, CEL_FUSED_STREAM, &of)
+             ? CEL_FUSED_STREAM
+             : CEL_FUSED_TILE;
+}
+
+static const cel_fused *fuse(cel_fold_job *fold, cel_fused_way way) {
+  shorten(fold, way);
+  return fold->steps > 1 ? cel_module_fuse(fold, way) : NULL;
+}
+
+/* A kernel that wants to know where in memory an element lies does not compile
+ * for streams. */
 cel_fold_manner cel__cuda_folds(cel_fold_job *fold) {
-  shorten(fold);
-  fold->fused = fold->steps > 1 ? cel_module_fuse(fold) : NULL;
-  const cel_fused *fused = fold->fused;
+  const int32_t steps = fold->steps;
+  cel_fused_way way = fold->steps > 1 ? way_of(fold) : CEL_FUSED_CHAIN;
+  const cel_fused *fused = fuse(fold, way);
+  if (way == CEL_FUSED_STREAM && (fused == NULL || fused->failed)) {
+    fold->steps = steps;
+    fused = fuse(fold, CEL_FUSED_TILE);
+  }
+  fold->fused = fused;
   if (fused == NULL ||
       !atomic_load_explicit(&fused->ready, memory_order_acquire) ||
       !suits(fold))
     return CEL_FOLD_PLAIN;
-  return fused->tiles ? CEL_FOLD_TO_SPARE : CEL_FOLD_IN_PLACE;
+  return fused->way == CEL_FUSED_CHAIN ? CEL_FOLD_IN_PLACE : CEL_FOLD_TO_SPARE;
 }
 
 /* ---- launching ----------------------------------------------------------- */
@@ -154,7 +213,8 @@ static void put_array(const cel_fold_job *fold, int32_t a, unsigned char *out) {
   int64_t bias = (l->min[0] * e1 + l->min[1]) * e2 + l->min[2];
   uint64_t before = (uint64_t)bias * array->element_size;
   const void *to = array->memory.base;
-  if (fold->fused->tiles && array->spare != NULL) to = array->spare;
+  if (fold->fused->way != CEL_FUSED_CHAIN && array->spare != NULL)
+    to = array->spare;
   cel_box may = readable(fold, a);
   fold_array it = {
       .from = (const unsigned char *)((uintptr_t)array->memory.base - before),
@@ -207,6 +267,41 @@ static void shape_tiles(const cel_fused *fused, const cel_box *chunk,
                              .each = 1};
 }
 
+/* Rows of a block: so many that blocks fill the device as often as it takes,
+ * in whatever way takes the fewest rows, of which a block has as many more as
+ * its steps reach, twice. Blocks that go further drift apart, and then read
+ * memory less well. */
+static int32_t rows_of(const cel_fused *fused, int64_t height, int64_t across,
+                       int64_t resident) {
+  enum { ROUNDS = 64 };
+  const int32_t *around = fused->around;
+  const int64_t more = 2 * ((int64_t)around[0] + around[1]);
+  int64_t rows = CEL_TUNE_FOLD_STREAM_ROWS, least = INT64_MAX;
+  for (int64_t n = 1; n <= ROUNDS; ++n) {
+    int64_t down = n * resident / across;
+    int64_t r = down > 0 ? (height + down - 1) / down : height;
+    if (r > CEL_TUNE_FOLD_STREAM_ROWS || n * (r + more) >= least) continue;
+    least = n * (r + more);
+    rows = r;
+  }
+  return (int32_t)rows;
+}
+
+static void shape_stream(const cel_cuda_device *device, int32_t d,
+                         const cel_fused *fused, const cel_box *chunk,
+                         cel__launch_shape *out) {
+  const int64_t height = chunk->max[0] - chunk->min[0];
+  const uint32_t across =
+      over(chunk->max[1] - chunk->min[1],
+           CEL_FUSED_COLUMNS - fused->around[2] - fused->around[3]);
+  const int64_t resident =
+      (int64_t)device->multiprocessors * fused->resident[d];
+  const int32_t rows = rows_of(fused, height, across, resident);
+  *out = (cel__launch_shape){.grid = {across, over(height, rows), 1},
+                             .block = {CEL_FUSED_COLUMNS, 1, 1},
+                             .each = rows + 1};
+}
+
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
                                 const cel_fold_job *fold, CUstream stream) {
   const cel_fused *fused = fold->fused;
@@ -222,22 +317,26 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
     at += step.work->cuda->bytes;
   }
   cel_assert(at == arguments + fused->bytes);
-  if (fused->tiles)
-    shape_tiles(fused, &step.call.chunk, &of);
-  else
+  switch (fused->way) {
+  case CEL_FUSED_CHAIN:
     cel__cuda_shape(&step, cuda->device[device].threads, &of);
+    break;
+  case CEL_FUSED_TILE: shape_tiles(fused, &step.call.chunk, &of); break;
+  case CEL_FUSED_STREAM:
+    shape_stream(&cuda->device[device], device, fused, &step.call.chunk, &of);
+    break;
+  }
   /* The last step's, which is what all come to. */
   unsigned char last[ARGUMENTS];
   cel__cuda_pack(&step, of.each - 1, last);
   memcpy(arguments, last, CEL__LAUNCH_BYTES);
   for (int32_t a = 0; a < fold->arrays; ++a)
     put_array(fold, a, arrays + (size_t)a * sizeof(fold_array));
-  if (fused->tiles)
+  if (fused->way != CEL_FUSED_CHAIN)
     put_inner(fold, (const fold_array *)(const void *)arrays,
               arguments + CEL__LAUNCH_BYTES);
   void *params[] = {arguments};
   return cuda->api->cuLaunchKernel(
       fused->function[device], of.grid[0], of.grid[1], of.grid[2], of.block[0],
-      of.block[1], of.block[2], fused->tiles ? fused->shared : 0, stream,
-      params, NULL);
+      of.block[1], of.block[2], fused->shared, stream, params, NULL);
 }

@@ -5,27 +5,38 @@
 #include "device/cuda/cuda.h"
 #include "device/fold.h"
 
+/* See kernels/fold.cuh. Columns are those of a stream's block. */
+enum { CEL_FUSED_COLUMNS = 256 };
+typedef enum cel_fused_way {
+  CEL_FUSED_CHAIN,
+  CEL_FUSED_TILE,
+  CEL_FUSED_STREAM
+} cel_fused_way;
+
 /* An entry for folds of one pattern: of these kernels, whose views are these
  * arrays, with these reaches. Owned by the first kernel's module. */
 typedef struct cel_fused {
   CUfunction function[CEL_DEVICES];
   _Atomic(bool) ready; /* the functions are there; stays so */
-  /* Each block has a tile of each array in shared memory; else each thread
-   * carries its items through all steps. */
-  bool tiles;
-  int32_t around[4]; /* of a tile: below and above, of both dimensions */
+  bool failed;         /* they will never be; the executor's */
+  cel_fused_way way;
+  int32_t around[4]; /* but of CHAIN: below and above, of both dimensions */
   uint32_t bytes;    /* of the launch's parameter */
-  uint32_t shared;   /* of a block, of tiles */
+  uint32_t shared;   /* of a block, of TILE */
+  int32_t resident[CEL_DEVICES]; /* blocks of a multiprocessor, of STREAM */
 } cel_fused;
 
 #ifndef CEL_CDEF
 /* What the pattern of a fold says of its entry: all but the functions. False
  * where there can be none. Looks at works and uses alone. Thread: any. */
-bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused *out);
+bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
+                            cel_fused *out);
 /* How much more than the last step a step computes, in the order of `around`.
  * Thread: any. */
 void cel__cuda_fold_margin(const cel_fold_job *fold, int32_t step,
                            int32_t out[4]);
+/* Chunks of so many items go by streams; as tuned, but for specs. */
+extern int64_t cel__cuda_fold_stream_items;
 /* See cel_backend. Thread: executor. */
 cel_fold_manner cel__cuda_folds(cel_fold_job *fold);
 /* Puts the launch of a fold that is not PLAIN on a stream. Thread: the

@@ -76,8 +76,10 @@ cel_status cel_cuda_query(int32_t ordinal, cel_cuda_device *out) {
   d.memory = memory;
   d.major = ask(api, d.device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
   d.minor = ask(api, d.device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
+  d.multiprocessors =
+      ask(api, d.device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
   d.threads =
-      (int64_t)ask(api, d.device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0) *
+      (int64_t)d.multiprocessors *
       ask(api, d.device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 0);
   d.numa = ask(api, d.device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
   d.virtual_memory =

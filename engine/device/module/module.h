@@ -183,7 +183,7 @@ void cel__module_unload_images(const cel_cuda *cuda, const CUmodule *loaded);
 void cel__module_unfuse(cel_module *module);
 /* The line behind the header that makes a fold's entry; false: there is none.
  */
-bool cel__fuse_line(const struct cel_fold_job *fold, cel_text *out);
+bool cel__fuse_line(const struct cel_fold_job *fold, int way, cel_text *out);
 /* Loads what samples take, on every device. */
 cel_status cel__module_load_sample(cel_module *module, const cel__build *build);
 /* The module was just finished. Waits for what samples take where a run before

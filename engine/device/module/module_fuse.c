@@ -70,14 +70,18 @@ static void add_step(const cel_fold_job *fold, int32_t s, cel_text *out) {
   cel_text_format(out, ">");
 }
 
-bool cel__fuse_line(const cel_fold_job *fold, cel_text *out) {
+bool cel__fuse_line(const cel_fold_job *fold, int way, cel_text *out) {
   cel_fused of;
-  if (!cel__cuda_fold_pattern(fold, &of)) return false;
-  if (of.tiles)
-    cel_text_format(out, "CELER_TILE((%d, %d, %d, %d), ", of.around[0],
-                    of.around[1], of.around[2], of.around[3]);
-  else
-    cel_text_format(out, "CELER_CHAIN(");
+  if (!cel__cuda_fold_pattern(fold, (cel_fused_way)way, &of)) return false;
+  static const char *const macros[] = {
+      [CEL_FUSED_CHAIN] = "CELER_CHAIN(",
+      [CEL_FUSED_TILE] = "CELER_TILE(",
+      [CEL_FUSED_STREAM] = "CELER_FLOW(",
+  };
+  cel_text_format(out, "%s", macros[way]);
+  if (way != CEL_FUSED_CHAIN)
+    cel_text_format(out, "(%d, %d, %d, %d), ", of.around[0], of.around[1],
+                    of.around[2], of.around[3]);
   if (!add_elements(fold, out)) return false;
   for (int32_t s = 0; s < fold->steps; ++s) add_step(fold, s, out);
   cel_text_format(out, ")\n");
@@ -117,8 +121,9 @@ static cel_module *module_of(const cel_fold_job *fold) {
 }
 
 /* All that a line is made of. */
-static void add_key(const cel_fold_job *fold, cel__key *out) {
+static void add_key(const cel_fold_job *fold, int way, cel__key *out) {
   cel_vec_clear(out);
+  cel_vec_push(out, way);
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
     const cel_cuda_kernel *kernel = step->work->cuda;
@@ -158,12 +163,14 @@ static cel__fuse *add(cel_module *module, const cel__key *key) {
 }
 
 /* CELER_ONLY: none of the module's own entries. */
-static void begin(cel_module *module, const cel_fold_job *fold,
+static void begin(cel_module *module, const cel_fold_job *fold, int way,
                   cel__fuse *fuse) {
   fuse->begun = true;
-  fuse->done = !cel__fuse_line(fold, &fuse->line);
+  fuse->face.failed = fuse->done = !cel__fuse_line(fold, way, &fuse->line);
   if (fuse->done) return;
-  cel__cuda_fold_pattern(fold, &fuse->face);
+  cel__cuda_fold_pattern(fold, (cel_fused_way)way, &fuse->face);
+  if (way == CEL_FUSED_STREAM)
+    cel_text_format(&fuse->assembled, "#define CELER_STREAM 1\n");
   cel_text_format(&fuse->assembled,
                   "#define CELER_FOLD 1\n#define CELER_ONLY 1000000\n");
   cel_text_add(&fuse->assembled, module->assembled.at, module->assembled.n);
@@ -180,11 +187,13 @@ static CUresult take(const cel_cuda *cuda, int32_t d, cel__fuse *fuse) {
   if (code == CUDA_SUCCESS)
     code = api->cuModuleGetFunction(&fuse->face.function[d], fuse->loaded[d],
                                     "celer_fused");
-  if (code == CUDA_SUCCESS && fuse->face.tiles &&
-      fuse->face.shared > SHARED_USUAL)
+  if (code == CUDA_SUCCESS && fuse->face.shared > SHARED_USUAL)
     code = api->cuFuncSetAttribute(
         fuse->face.function[d], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
         (int)fuse->face.shared);
+  if (code == CUDA_SUCCESS && fuse->face.way == CEL_FUSED_STREAM)
+    code = api->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        &fuse->face.resident[d], fuse->face.function[d], CEL_FUSED_COLUMNS, 0);
   return code;
 }
 
@@ -200,19 +209,20 @@ static void finish(const cel_module *module, cel__fuse *fuse) {
     fine = take(cuda, d, fuse) == CUDA_SUCCESS;
   cel__build_release(&fuse->build);
   cel_vec_release(&fuse->assembled);
+  fuse->face.failed = !fine;
   atomic_store_explicit(&fuse->face.ready, fine, memory_order_release);
 }
 
 /* What is asked for once may never come again, as steps that are left over. */
-const cel_fused *cel_module_fuse(const cel_fold_job *fold) {
+const cel_fused *cel_module_fuse(const cel_fold_job *fold, int way) {
   cel_module *module = header_text != NULL ? module_of(fold) : NULL;
   if (module == NULL) return NULL;
-  add_key(fold, &module->fuse_key);
+  add_key(fold, way, &module->fuse_key);
   cel__fuse *fuse = find(module, &module->fuse_key);
   if (fuse == NULL)
     fuse = add(module, &module->fuse_key);
   else if (!fuse->begun)
-    begin(module, fold, fuse);
+    begin(module, fold, way, fuse);
   else if (!fuse->done && cel_background_done(&fuse->build.chore))
     finish(module, fuse);
   return &fuse->face;
