@@ -25,14 +25,30 @@ void cel_route_look(const cel_route_slots *s, const cel_route_keys *keys,
     const uint64_t *slot = slots_of(s, i);
     if ((int64_t)slot[0] > out->most) {
       out->most = (int64_t)slot[0];
-      out->most_item = i;
+      out->most_item = s->first + i;
     }
     int64_t n = pushed(s, slot);
     for (int64_t k = 0; k < n && out->item < 0; ++k)
       if (slot[1 + k] >= (uint64_t)end) {
-        out->item = i;
+        out->item = s->first + i;
         out->key = (int64_t)slot[1 + k];
       }
+  }
+}
+
+bool cel_route_is_fault(const cel_route_fault *fault, int64_t most) {
+  return fault->item >= 0 || fault->most > most;
+}
+
+/* Ranks come in the order of their items: the first of each kind stays. */
+static void join(cel_route_fault *sum, const cel_route_fault *next) {
+  if (next->most > sum->most) {
+    sum->most = next->most;
+    sum->most_item = next->most_item;
+  }
+  if (sum->item < 0) {
+    sum->item = next->item;
+    sum->key = next->key;
   }
 }
 
@@ -133,6 +149,26 @@ static void scale(table *t, uint64_t by, uint64_t over) {
   }
 }
 
+/* What ranks tell each other first: how much is to come, and what is wrong. */
+typedef struct notice {
+  uint64_t count;
+  cel_route_fault fault;
+} notice;
+
+static cel_status tell(cel_comm *comm, table *t, cel_route_fault *fault) {
+  notice *mine = cel_alloc(2 * (size_t)t->ranks * sizeof *mine);
+  notice *theirs = mine + t->ranks;
+  for (int64_t k = 0; k < t->ranks; ++k) mine[k] = (notice){t->give[k], *fault};
+  cel_status status = cel_comm_all_to_all(comm, mine, sizeof *mine, theirs);
+  *fault = (cel_route_fault){.item = -1};
+  for (int64_t k = 0; status == CEL_E_OK && k < t->ranks; ++k) {
+    t->get[k] = theirs[k].count;
+    join(fault, &theirs[k].fault);
+  }
+  cel_free(mine);
+  return status;
+}
+
 /* What was packed, to those that have the keys. */
 static cel_status send(cel_comm *comm, table *t, uint32_t bytes,
                        const cel_route_came *mine, cel_route_came *out) {
@@ -143,10 +179,11 @@ static cel_status send(cel_comm *comm, table *t, uint32_t bytes,
 }
 
 static cel_status exchange(cel_comm *comm, const cel_route_slots *s, table *t,
-                           cel_route_came *out) {
+                           cel_route_fault *fault, cel_route_came *out) {
   int64_t sent = 0, got = 0;
-  count(s, t);
-  CEL_TRY(cel_comm_all_to_all(comm, t->give, sizeof *t->give, t->get));
+  if (!cel_route_is_fault(fault, s->most)) count(s, t);
+  CEL_TRY(tell(comm, t, fault));
+  if (cel_route_is_fault(fault, s->most)) return CEL_E_OK;
   for (int64_t k = 0; k < t->ranks; ++k) {
     t->next[k] = sent;
     sent += (int64_t)t->give[k];
@@ -169,9 +206,12 @@ static cel_status exchange(cel_comm *comm, const cel_route_slots *s, table *t,
 }
 
 cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
-                              const cel_route_keys *keys, cel_route_came *out) {
+                              const cel_route_keys *keys,
+                              cel_route_fault *fault, cel_route_came *out) {
   table t = table_create(comm->ranks, keys);
-  cel_status status = exchange(comm, s, &t, out);
+  *out = (cel_route_came){0};
+  cel_route_look(s, keys, fault);
+  cel_status status = exchange(comm, s, &t, fault, out);
   table_release(&t);
   return status;
 }
@@ -330,34 +370,59 @@ static void share_places(cel_comm *comm, int64_t room, int64_t total,
   }
 }
 
+/* What a rank's offsets say; on the last one the end of all is among them. */
+typedef struct stretch {
+  int64_t n, first, last;
+  bool grows;
+} stretch;
+
+static stretch stretch_of(const cel_route_bins *b, bool last) {
+  stretch out = {.n = b->count + last, .grows = true};
+  if (out.n == 0) return out;
+  out.first = b->offset[0];
+  out.last = b->offset[out.n - 1];
+  for (int64_t i = 1; i < out.n; ++i)
+    out.grows = out.grows && b->offset[i] >= b->offset[i - 1];
+  return out;
+}
+
+/* Where the bins of each rank begin, and the end of all. */
+static cel_status begin_bins(cel_comm *comm, const cel_route_bins *b,
+                             int64_t *begin) {
+  int64_t ranks = comm->ranks, at = 0, wrong = -1;
+  stretch mine = stretch_of(b, comm->rank == ranks - 1);
+  stretch *all = cel_alloc_zero((size_t)ranks * sizeof *all);
+  cel_status status =
+      cel_comm_gather(comm, &mine, sizeof mine, all, CEL_COMM_ALL);
+  for (int64_t k = 0; status == CEL_E_OK && k < ranks; ++k) {
+    if (all[k].n == 0) continue;
+    if (wrong < 0 && (!all[k].grows || all[k].first < at)) wrong = k;
+    at = all[k].last;
+  }
+  begin[ranks] = at;
+  for (int64_t k = ranks; k-- > 0;)
+    begin[k] = all[k].n > 0 ? all[k].first : begin[k + 1];
+  cel_free(all);
+  CEL_TRY(status);
+  if (wrong < 0 && at > b->held_room) wrong = ranks - 1;
+  if (wrong < 0) return CEL_E_OK;
+  return cel_fail(CEL_E_RANGE,
+                  "cg:route: offsets grow, from 0 to what there is room "
+                  "for, and those of the bins of rank %" PRId64 " do not",
+                  wrong);
+}
+
 /* Brings what this rank's bins hold; *length and *old are the caller's. */
 static cel_status bring(cel_comm *comm, const cel_route_bins *b, shares *s,
                         int64_t **length, char **old) {
-  int64_t ranks = comm->ranks, me = comm->rank;
-  int64_t first = b->count > 0 ? b->offset[0] : -1;
-  bool last = me == ranks - 1;
-  int64_t *begin = s->by_bin;
-  CEL_TRY(cel_comm_gather(comm, &first, sizeof first, begin, CEL_COMM_ALL));
-  int64_t total = last ? b->offset[b->count] : 0;
-  CEL_TRY(cel_comm_broadcast(comm, &total, sizeof total, ranks - 1));
-  begin[ranks] = total;
-  for (int64_t k = ranks; k-- > 0;)
-    if (begin[k] < 0) begin[k] = begin[k + 1];
+  int64_t me = comm->rank, *begin = s->by_bin;
+  CEL_TRY(begin_bins(comm, b, begin));
   *length = cel_alloc((size_t)(b->count + 1) * 8);
-  bool good =
-      begin[me] >= 0 && begin[me + 1] >= begin[me] && total <= b->held_room;
-  for (int64_t i = 0; i < b->count; ++i) {
+  for (int64_t i = 0; i < b->count; ++i)
     (*length)[i] =
         (i + 1 < b->count ? b->offset[i + 1] : begin[me + 1]) - b->offset[i];
-    good = good && (*length)[i] >= 0;
-  }
-  if (!good)
-    return cel_fail(CEL_E_RANGE,
-                    "cg:route: offsets grow, from 0 to what there is room "
-                    "for, and those of the bins of rank %" PRId64 " do not",
-                    me);
   *old = cel_alloc((size_t)(begin[me + 1] - begin[me]) * b->bytes + 1);
-  share_places(comm, b->held_room, total, s->by_place);
+  share_places(comm, b->held_room, begin[comm->ranks], s->by_place);
   return move(comm, b->bytes, s->by_place, b->held, begin, *old);
 }
 

@@ -26,6 +26,7 @@
 /* What items of this rank have pushed. */
 typedef struct cel_route_slots {
   const uint64_t *at; /* of the first item here */
+  int64_t first;      /* its number among all items */
   int64_t items;
   int64_t most, words; /* of an item: slots, and words of 8 bytes */
   uint32_t bytes;      /* of a value */
@@ -36,14 +37,17 @@ typedef struct cel_route_keys {
   int64_t rows, row; /* keys in each */
 } cel_route_keys;
 
-/* What is wrong with what has been pushed here. */
+/* What is wrong with what has been pushed; items by their numbers. */
 typedef struct cel_route_fault {
   int64_t most, most_item; /* pushes of the item that has the most */
   int64_t key, item; /* the first one that leads nowhere; item < 0: none */
 } cel_route_fault;
 
+/* Of what has been pushed here. */
 void cel_route_look(const cel_route_slots *slots, const cel_route_keys *keys,
                     cel_route_fault *out);
+/* Whether there is a mistake, where an item has so many slots. */
+bool cel_route_is_fault(const cel_route_fault *fault, int64_t most);
 
 /* What has come for this rank's keys, in the order of all items. */
 typedef struct cel_route_came {
@@ -52,10 +56,12 @@ typedef struct cel_route_came {
   char *value;
 } cel_route_came;
 
-/* Sends what was pushed, in which there is no fault. The caller releases *out.
- * All ranks. */
+/* Sends what was pushed. *fault becomes what is wrong on any rank, the same on
+ * all: where that is a mistake, nothing has been sent, and *out is empty. The
+ * caller releases *out. All ranks. */
 cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *slots,
-                              const cel_route_keys *keys, cel_route_came *out);
+                              const cel_route_keys *keys,
+                              cel_route_fault *fault, cel_route_came *out);
 void cel_route_release(cel_route_came *came);
 
 /* NAME of cel_op, name: how values are combined. */
@@ -95,8 +101,8 @@ typedef struct cel_route_bins {
 } cel_route_bins;
 
 /* Appends what came to the bins of all ranks. *total becomes how many values
- * there are then; where that exceeds the room nothing has been written. All
- * ranks. */
+ * there are then; where that exceeds the room nothing has been written. Fails
+ * on all ranks alike. All ranks. */
 cel_status cel_route_append(cel_comm *comm, const cel_route_came *came,
                             const cel_route_bins *bins, int64_t *total);
 

@@ -3,7 +3,7 @@ local ffi = require("ffi")
 local c = require("spec.support.cdef")("comm/communicator.h", "comm/route.h")
 
 -- Slots of items, each a list of { key, value }, with room for `most`; values are int32_t.
-local function slots_of(items, most)
+local function slots_of(items, most, first)
   local words = 1 + most + math.ceil(most / 2)
   local at = ffi.new("uint64_t[?]", math.max(#items * words, 1))
   for i, pushes in ipairs(items) do
@@ -14,8 +14,8 @@ local function slots_of(items, most)
       ffi.cast("int32_t *", slot + 1 + most)[n - 1] = pushes[n][2]
     end
   end
-  return ffi.new("cel_route_slots", { at = at, items = #items, most = most, words = words,
-    bytes = 4 }), at
+  return ffi.new("cel_route_slots", { at = at, first = first or 0, items = #items, most = most,
+    words = words, bytes = 4 }), at
 end
 
 local function keys_of(rows, row) return ffi.new("cel_route_keys", { rows = rows, row = row }) end
@@ -30,8 +30,8 @@ local items = { { { 3, 10 }, { 0, 1 } }, {}, { { 3, -4 } }, { { 5, 7 }, { 3, 2 }
 
 describe("a route", function()
   it("finds the item with the most pushes, and the first key that leads nowhere", function()
-    local function look(list, most, rows)
-      local slots, at = slots_of(list, most)
+    local function look(list, most, rows, first)
+      local slots, at = slots_of(list, most, first)
       local fault = ffi.new("cel_route_fault")
       c.cel_route_look(slots, keys_of(rows, 1), fault)
       return { tonumber(fault.most), tonumber(fault.most_item), tonumber(fault.item),
@@ -41,12 +41,25 @@ describe("a route", function()
     assert.same({ 2, 0, 3, 5 }, (look(items, 2, 5)))
     assert.same({ 3, 1, 0, -1 }, (look({ { { -1, 0 } }, { { 1, 1 }, { 1, 1 }, { 9, 1 } } }, 2, 9)))
     assert.same({ 0, 0, -1, 0 }, (look({}, 2, 9)))
+    assert.same({ 2, 7, 10, 5 }, (look(items, 2, 5, 7)))
+  end)
+
+  it("sends nothing where a key leads nowhere, or an item pushes too much", function()
+    for most, rows in pairs { [2] = 5, [1] = 6 } do
+      local slots, at = slots_of(items, most)
+      local came, fault, comm = ffi.new("cel_route_came"), ffi.new("cel_route_fault"), alone()
+      assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(rows, 1), fault, came)))
+      assert.is_true(c.cel_route_is_fault(fault, most))
+      assert.same({ 0, 2, most == 2 and 3 or -1 },
+        { tonumber(came.count), tonumber(fault.most), tonumber(fault.item) })
+      assert.is_not_nil(at)
+    end
   end)
 
   it("combines in order, as numbers of their type", function()
     local slots, at = slots_of(items, 2)
-    local came, comm = ffi.new("cel_route_came"), alone()
-    assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(6, 1), came)))
+    local came, fault, comm = ffi.new("cel_route_came"), ffi.new("cel_route_fault"), alone()
+    assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(6, 1), fault, came)))
     assert.equal(5, tonumber(came.count))
     local function combined(op, class, identity)
       local into = ffi.new("int32_t[6]", 8, 8, 8, 8, 8, 8)
@@ -68,10 +81,10 @@ describe("a route", function()
 
   it("appends to bins in order, and says how much there is where it has no room", function()
     local slots, at = slots_of(items, 2)
-    local came, comm = ffi.new("cel_route_came"), alone()
+    local came, fault, comm = ffi.new("cel_route_came"), ffi.new("cel_route_fault"), alone()
     local offset, values = ffi.new("int64_t[7]"), ffi.new("int32_t[12]")
     local function append(keep, room)
-      assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(6, 1), came)))
+      assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(6, 1), fault, came)))
       local total = ffi.new("int64_t[1]")
       assert.equal(0, tonumber(c.cel_route_append(comm, came, ffi.new("cel_route_bins",
         { first = 0, count = 6, room = room, bytes = 4, offset = offset, values = values,

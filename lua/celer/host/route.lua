@@ -41,11 +41,10 @@ end
 
 local function point(at) return "(" .. table.concat(at, ", ") .. ")" end
 
--- The item of a number, counted from the first that this rank has.
-local function item_of(arena, number, what)
-  local at, items = {}, what.items
+-- The item of a number.
+local function item_of(number, what)
+  local at, items, rest = {}, what.items, tonumber(number)
   if #items == 0 then return "the item" end
-  local rest = tonumber(arena.l0) * product(items, 2) + number
   for d = #items, 1, -1 do
     at[d] = ("%.0f"):format(what.first[d] + rest % items[d])
     rest = math.floor(rest / items[d])
@@ -69,50 +68,41 @@ local function raise(what, message, ...)
   error({ message = what.call .. ": " .. message:format(...) }, 0)
 end
 
-local function raise_key(arena, fault, what)
+local function raise_key(fault, what)
   local key, last = key_of(fault.key, what), {}
   for d, n in ipairs(what.size) do last[d] = ("%.0f"):format(n - 1) end
-  raise(what, "%s pushes to %s %s of %s, which has %s", item_of(arena, tonumber(fault.item), what),
+  raise(what, "%s pushes to %s %s of %s, which has %s", item_of(fault.item, what),
     what.bins and "bin" or "element", point(key), what.name, #last == 1 and last[1] == "0"
       and (what.bins and "bin 0 alone" or "element 0 alone")
       or ("%s to %s"):format(point(({ { "0" }, { "0", "0" }, { "0", "0", "0" } })[#last]),
         point(last)))
 end
 
-local function raise_most(arena, fault, what)
+local function raise_most(fault, what)
   raise(what, "%s pushes %s to %s, and there is room for %.0f of an item: give { most = %.0f }",
-    item_of(arena, tonumber(fault.most_item), what), words.count(tonumber(fault.most), "value"),
+    item_of(fault.most_item, what), words.count(tonumber(fault.most), "value"),
     what.name, what.most, tonumber(fault.most))
-end
-
--- Whether all is well on all ranks; raises on the first one where it is not.
-local function check(part, arena, fault, what)
-  local now = ffi.new("int64_t[2]", fault.most, fault.item >= 0 and 1 or 0)
-  local most = ffi.new("int64_t[2]", now[0], now[1])
-  part.comm:all_reduce(most, 2, "max")
-  if most[0] <= what.most and most[1] == 0 then return true end
-  local k = most[1] ~= 0 and 1 or 0
-  local who = part.comm:all_reduce(now[k] == most[k] and part.rank or part.ranks, "min")
-  if who ~= part.rank then return false end
-  if k == 1 then raise_key(arena, fault, what) end
-  raise_most(arena, fault, what)
 end
 
 -- ---- tasks --------------------------------------------------------------------
 
--- What has come for this rank; nil: another rank has found a mistake.
+-- What has come for this rank. Raises on all ranks alike, so that none goes on with less than it
+-- was to get, and none waits for another one.
 local function exchange(part, arena, what)
   open()
-  local items = arena and tonumber(arena.h0 - arena.l0) * product(what.items, 2) or 0
+  local row = product(what.items, 2)
+  local items = arena and tonumber(arena.h0 - arena.l0) * row or 0
   local slots = ffi.new("cel_route_slots", { at = items > 0 and arena:pointer() or nil,
-    items = items, most = what.most, words = what.words, bytes = what.bytes })
+    first = arena and tonumber(arena.l0) * row or 0, items = items, most = what.most,
+    words = what.words, bytes = what.bytes })
   local keys = ffi.new("cel_route_keys", { rows = what.size[1], row = product(what.size, 2) })
   if what.bins then keys.rows, keys.row = product(what.size, 1), 1 end
-  local fault = ffi.new "cel_route_fault"
-  C.cel_route_look(slots, keys, fault)
-  if not check(part, arena, fault, what) then return nil end
-  local came = ffi.gc(ffi.new "cel_route_came", C.cel_route_release)
-  communicator.check(C.cel_route_exchange(part.comm.comm, slots, keys, came))
+  local came, fault = ffi.gc(ffi.new "cel_route_came", C.cel_route_release),
+    ffi.new "cel_route_fault"
+  communicator.check(C.cel_route_exchange(part.comm.comm, slots, keys, fault, came))
+  if C.cel_route_is_fault(fault, what.most) then
+    (fault.item >= 0 and raise_key or raise_most)(fault, what)
+  end
   return came, tonumber(keys.row)
 end
 
@@ -124,7 +114,6 @@ local function release(came) C.cel_route_release(ffi.gc(came, nil)) end
 ---@param what celer.route_task
 function M.combine(part, arena, out, what)
   local came, row = exchange(part, arena, what)
-  if not came then return end
   local how, rows = what.combine, tonumber(out.h0 - out.l0)
   local type_ = ffi.new("cel_route_type", { op = ops[how.op], class_ = how.class:byte(),
     size = how.size, count = how.count })
@@ -143,7 +132,6 @@ end
 ---@param what celer.route_task
 function M.append(part, arena, offsets, held, values, what)
   local came = exchange(part, arena, what)
-  if not came then return end
   local last = part.rank == part.ranks - 1 and 1 or 0
   local bins = ffi.new("cel_route_bins", { first = offsets.l0,
     count = offsets.h0 - offsets.l0 - last, room = what.room, bytes = what.bytes,
@@ -152,7 +140,7 @@ function M.append(part, arena, offsets, held, values, what)
   local total = ffi.new "int64_t[1]"
   communicator.check(C.cel_route_append(part.comm.comm, came, bins, total))
   release(came)
-  if total[0] > what.room and part.rank == 0 then
+  if total[0] > what.room then
     raise(what, "the bins of %s come to %.0f values, and it has room for %.0f", what.name,
       tonumber(total[0]), what.room)
   end

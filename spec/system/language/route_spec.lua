@@ -1,4 +1,7 @@
 -- cg:route: items that say where their results go.
+local celer = require("spec.support.celer")
+
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 local shapes = {
@@ -265,6 +268,51 @@ local wrong, wrong2, often = k.wrong, k.wrong2, k.often
         assert.matches("/case%.lua:%d+: " .. one[3]:gsub("%p", "%%%0"), r.stderr)
       end)
     end
+  end
+
+  it("shows nobody what comes of a mistake", function()
+    local seen = scratch.path()
+    local r = script.run(([[
+local out = celer.buffer("int", { 5 }, { name = "out" })
+local push = celer.kernel(function(i, out) out:push(i == 299999 and 7 or 0, 1) end)
+q:parallel_for(300000, push, celer.route(out, "sum"))
+local v = q:wait(out)
+io.open("%s" .. os.getenv "OMPI_COMM_WORLD_RANK", "w"):close()]]):format(seen), shapes[2])
+    assert.not_equal(0, r.status)
+    assert.matches("^celer: .-/case%.lua:4: cg:route: item %(299999%) pushes to element %(7%) of "
+      .. "out, which has %(0%) to %(4%)\n$", r.stderr)
+    for rank = 0, 2 do assert.is_nil(io.open(seen .. rank)) end
+  end)
+
+  -- The same mistakes in a session, which goes on.
+  local session = [[
+q = celer.queue()
+out = celer.buffer("int", { 5 }, { name = "out", init = 3 })
+push = celer.kernel(function(i, n, out) out:push(i == 11 and n or 0, 1) end)
+q:parallel_for(12, push, 7, celer.route(out, "sum", { include_current = true })) q:wait()
+q:parallel_for(12, push, 1, celer.route(out, "sum", { include_current = true }))
+q:wait(out)(0)
+v = celer.zeros("int", 20)
+o = celer.buffer("int64_t", { 6 }, { init = function(i) return -i end })
+behind = celer.route(v, "append", { include_current = true, offsets = o })
+q:parallel_for(12, push, 1, behind) q:wait()
+q:parallel_for(12, push, 1, celer.route(v, "append", { offsets = o }))
+tonumber(q:wait(o)(1))
+small = celer.buffer("int", { 10 }, { name = "small" })
+q:parallel_for(12, push, 1, celer.route(small, "append", { offsets = o })) q:wait()
+1 + 1
+]]
+  for ranks = 1, 3 do
+    it("is a mistake that a session goes on from, on " .. ranks, function()
+      local r = celer.run({ "repl" }, { ranks = ranks > 1 and ranks or nil, stdin = session,
+        env = celer.patient })
+      assert.same({ "14\n11\n2\n", [[
+celer: session:4: cg:route: item (11) pushes to element (7) of out, which has (0) to (4)
+celer: session:10: cg:route: offsets grow, from 0 to what there is room for, and those of the bins]]
+.. [[ of rank 0 do not
+celer: session:14: cg:route: the bins of small come to 12 values, and it has room for 10
+]], 1 }, { r.stdout, r.stderr, r.status })
+    end)
   end
 
   everywhere("is refused at the user's line", setup .. [==[
