@@ -10,9 +10,11 @@ local M = {}
 
 --- What `head` has: of which inspection `plan` is; then how many boxes there are around the rows
 --- that the rank needs, and these, each as two rows. Where devices have memory of their own, they
---- get these boxes: a gap of fewer rows costs less than a copy more.
+--- get these boxes: a gap of fewer rows costs less than a copy more. Until all ranks have met,
+--- there is in the place of boxes what is wrong with the index, as text.
 M.BOXES, M.GAP = 8, 2048
-M.HEAD = 2 + 2 * M.BOXES
+local TEXT = 1024
+M.HEAD = 2 + math.max(2 * M.BOXES, TEXT / 8)
 --- What `sent` counts, of all exchanges of a copy; these on rank 0.
 M.sent = { "messages", "bytes", "needed", "exchanges" }
 M.SENT = #M.sent
@@ -167,8 +169,8 @@ local function describe(fault, index, what)
     or "that is " .. row_or_rows(fault.row, fault.last) .. "; ") .. rows
 end
 
--- Raises; the place is that of the submission.
-local function raise(part, fault, what, views)
+-- What is wrong, for the place of the submission.
+local function message_of(part, fault, what, views)
   local text = "celer.image: " .. describe(fault, views[#what.levels], what)
   local item = item_of(part, what, views, fault)
   if item and what.read then
@@ -176,7 +178,14 @@ local function raise(part, fault, what, views)
   elseif item or what.read then
     text = text .. "; " .. (item and item .. " reads it" or "it is read at " .. what.read)
   end
-  error({ message = text }, 0)
+  return text
+end
+
+-- A rank alone raises; else all do, when they meet.
+local function note(head, text)
+  text = text:sub(1, TEXT)
+  head:set(1, #text)
+  ffi.copy(head:pointer() + 2, text, #text)
 end
 
 -- Marks what the entries name that a chunk has, or that are the rows of another plan.
@@ -203,19 +212,36 @@ function M.find(part, what, head, plan, ...)
   open()
   local marks = ffi.gc(C.cel_image_marks_create(what.rows), C.cel_image_marks_destroy)
   local fault = ffi.new "cel_image_fault"
-  if not mark(part, marks, what, views, entries, fault) then raise(part, fault, what, views) end
+  head:set(0, what.number)
+  head:set(1, 0)
+  if not mark(part, marks, what, views, entries, fault) then
+    local text = message_of(part, fault, what, views)
+    if part.ranks == 1 then error({ message = text }, 0) end
+    note(head, text)
+  end
   C.cel_image_list(marks, what.rows, part.ranks, (plan:pointer()))
   C.cel_image_marks_destroy(ffi.gc(marks, nil))
-  head:set(0, what.number)
+end
+
+-- Raises on all ranks what is wrong on the first one where something is.
+local function raise_alike(part, words)
+  local wrong = words[1] > 0 and part.rank or part.ranks
+  local first = part.comm:all_reduce(wrong, "min")
+  if first == part.ranks then return end
+  local text = part.rank == first and ffi.string(words + 2, words[1]) or ""
+  error({ message = part.comm:broadcast(text, first) }, 0)
 end
 
 --- All ranks: tell each other what they need. A rank without a chunk has found nothing.
 function M.meet(part, head, plan, number, rows)
   open()
-  local words = plan:pointer()
-  if head(0) ~= number then C.cel_image_list(nil, rows, part.ranks, words) end
+  local words, head_words = plan:pointer(), head:pointer()
+  if head_words[0] ~= number then
+    head_words[1] = 0
+    C.cel_image_list(nil, rows, part.ranks, words)
+  end
+  raise_alike(part, head_words)
   communicator.check(C.cel_image_meet(part.comm.comm, words))
-  local head_words = head:pointer()
   head_words[1] = C.cel_image_boxes(words, part.ranks, M.GAP, M.BOXES, head_words + 2)
 end
 

@@ -388,16 +388,25 @@ local function find(plan, data, inner, cut, read)
   rawset(image.index, "image_looks", (rawget(image.index, "image_looks") or 0) + 1)
 end
 
+local function head_of(plan)
+  local future = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
+  future.unadvised = true
+  return future
+end
+
+-- A session goes on after a host task that has failed, and so would the kernel that reads by the
+-- index: there the script waits for what has been found.
 local function inspect(plan, data, inner, cut, read)
   plan.inspections = plan.inspections + 1
   find(plan, data, inner, cut, read)
-  if cut.alone then return end
-  submit(nil, on_all(), lane.meet, function(cg)
-    return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
-      plan.inspections, plan.rows
-  end)
-  plan.boxes = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
-  plan.boxes.unadvised, plan.maps = true, {}
+  if not cut.alone then
+    submit(nil, on_all(), lane.meet, function(cg)
+      return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
+        plan.inspections, plan.rows
+    end)
+    plan.boxes, plan.maps = head_of(plan), {}
+  end
+  if settings.session then (plan.boxes or head_of(plan)):get() end
 end
 
 -- The mapper of boxes of rows, in closed form.
@@ -451,16 +460,18 @@ local function rule_of(image, cut)
   return codec.encode { params, desc.clamp, desc.spans, desc.code }
 end
 
--- Whether an inspection is needed; notes on what it depends.
-local function is_new(plan, inner, cut)
+-- On what an inspection depends.
+local function seen_now(plan, inner, cut)
   local now = { changes = changes(plan.image.index), weights = cut.weights }
   if inner then
     now.inner, now.inspections = inner.plan, inner.plan.inspections
   else
     now.rule = rule_of(plan.image, cut)
   end
-  local seen = plan.seen
-  plan.seen = now
+  return now
+end
+
+local function is_new(seen, now)
   for _, key in ipairs { "changes", "weights", "inner", "inspections", "rule" } do
     if seen[key] ~= now[key] then return true end
   end
@@ -473,7 +484,11 @@ local function current(data, image, cut, read)
   if image.index.freed then fail("celer.image: the buffer %s was freed", image.index.name) end
   local inner = image.through and current(image.index, image.through, cut)
   local plan = plan_of(data, image, cut)
-  if is_new(plan, inner, cut) then inspect(plan, data, inner, cut, read) end
+  local seen = seen_now(plan, inner, cut)
+  if is_new(plan.seen, seen) then
+    inspect(plan, data, inner, cut, read)
+    plan.seen = seen
+  end
   if cut.alone then return { plan = plan, buffer = data, below = inner } end
   local copy, now = copy_of(data, plan), changes(data)
   if copy.brought ~= now or copy.inspections ~= plan.inspections then bring(copy, data) end

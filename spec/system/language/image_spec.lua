@@ -1,4 +1,6 @@
 -- celer.image: reads of what an index buffer names.
+local celer = require("spec.support.celer")
+
 local script = require("spec.support.script")
 
 local shapes = {
@@ -579,6 +581,26 @@ print "not reached"]==]):format(case[2], case[3]), { devices = 1, ranks = i % 2 
     end)
   end
 
+  -- The kernel that would read by it is not run.
+  for ranks = 1, 3, 2 do
+    it("is a mistake that a session goes on from, on " .. ranks, function()
+      local r = celer.run({ "repl" }, { ranks = ranks > 1 and ranks or nil, env = celer.patient,
+        stdin = [==[
+far = { init = function(i) return i == 5 and 1e9 or i end, name = "col" }
+col, x, y = celer.buffer("int", { 6 }, far), celer.ones("double", 6), celer.zeros("double", 6)
+gather = celer.kernel(function(i, col, x, y) y[i] = x[col[i]] end)
+gather(6, col, x, y)
+gather(6, col, x, y)
+y(0)
+col:fill(2) gather(6, col, x, y) print(y(0))
+]==] })
+      local mistake = "celer: session:%d: celer.image: col(5) is 1000000000, and buffer1 has rows "
+        .. "0 to 5; item 5 reads it, at session:3\n"
+      assert.same({ "0\n1\n", mistake:format(4) .. mistake:format(5), 1 },
+        { r.stdout, r.stderr, r.status })
+    end)
+  end
+
   it("names the entry of an index that is read through another one", function()
     local r = script.run([==[
 local ptr = celer.buffer("int", { 5 }, { name = "ptr", init = function(i) return 2 * i end })
@@ -665,7 +687,7 @@ end
 
   it("is checked without mistakes and hints", function()
     for _, ranks in ipairs { 1, 3 } do
-      local scratch, celer = require("spec.support.scratch"), require("spec.support.celer")
+      local scratch = require("spec.support.scratch")
       local folder = scratch.folder()
       scratch.write(folder .. "/sparse.lua", files["sparse.lua"])
       scratch.write(folder .. "/case.lua", "local celer = require 'celer' local q = celer.queue() "
@@ -677,7 +699,7 @@ end
   end)
 
   it("is checked where a chunk names more rows apart than a mapper may give boxes", function()
-    local scratch, celer = require("spec.support.scratch"), require("spec.support.celer")
+    local scratch = require("spec.support.scratch")
     local folder = scratch.folder()
     scratch.write(folder .. "/case.lua", [==[
 local celer = require "celer"
@@ -694,7 +716,7 @@ print(y(1))]==])
 
   it("is checked: what is read beside it is a mistake, at the line of the access", function()
     for _, ranks in ipairs { 1, 3 } do
-      local scratch, celer = require("spec.support.scratch"), require("spec.support.celer")
+      local scratch = require("spec.support.scratch")
       local path = scratch.folder() .. "/case.lua"
       scratch.write(path, [==[
 local celer = require "celer"
