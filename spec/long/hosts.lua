@@ -50,7 +50,7 @@ end
 -- Name and arguments; FILE is a path that does not exist yet, and is the run's own.
 local examples = {
   { "cg", 48 }, { "convolution" }, { "distr_io", 37, 5, "FOLDER" },
-  { "exposure", 33, 5 }, { "game_of_life", 13, 29, 31 },
+  { "exposure", 33, 5 }, { "game_of_life", 13, 29, 31 }, { "graph", 8, 4 },
   { "gray_scott", "size={48, 40}", "steps=30" }, { "heat3d", 24, 20 }, { "hello" },
   { "histogram", 50000, 13 }, { "jacobi", 61, 40 },
   { "kmeans", 700, 7, 3 }, { "lattice_boltzmann", 24, 40, 20 }, { "mandelbrot", 150, 90 },

@@ -2,6 +2,7 @@
 -- ranks and devices.
 local celer = require("spec.support.celer")
 local no_nvrtc = require("spec.device.cuda").no_nvrtc
+local references = require("spec.support.references")
 local scratch = require("spec.support.scratch")
 
 -- One device, four in one rank, and four ranks with one each are what GPUs have to show.
@@ -178,6 +179,22 @@ describe("examples", function()
     local now = out:match("\n480 electrons, |E|^2 = (%S+)\n$")
     bits = bits or now
     assert.equal(bits, now)
+  end)
+
+  everywhere("graph", { "9", "5" }, function(out)
+    local wanted, levels, ranks = references.graph(9, 5), 0, 0
+    for depth, count in out:gmatch("level (%d+): (%d+) vertices") do
+      assert.equal(wanted.counts[tonumber(depth)], tonumber(count))
+      levels = levels + 1
+    end
+    assert.equal(#wanted.counts, levels)
+    assert.truthy(out:find(("%d of 512 vertices in %d levels from %d\n"):format(wanted.reached,
+      levels + 1, wanted.root), 1, true))
+    for v, rank in out:gmatch("vertex (%d+) has the rank (%S+)") do
+      assert.is_true(math.abs(rank / wanted.rank[tonumber(v)] - 1) < 1e-12)
+      ranks = ranks + 1
+    end
+    assert.equal(3, ranks)
   end)
 
   everywhere("histogram", { "50000", "13" }, function(out)
