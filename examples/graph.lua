@@ -39,25 +39,11 @@ local make = celer.kernel(function(e, near)
     near:push(v, u)
   end
 end, { name = "make" })
-local near = celer.list("int", { bins = n, name = "near" })
-q:parallel_for(edges, make, celer.route(near, "append", { most = 2 }))
-near:fit()
-local first, ends = near.offsets, near.values
-local times = { { "graph", celer.time() } }
-
--- ---- a search ------------------------------------------------------------------
-
-local degree = celer.buffer("int", n, { name = "degree" })
-celer.kernel(function(v, first, degree) degree[v] = first[v + 1] - first[v] end)(n, first, degree)
-local root = tonumber(select(2, celer.top(degree, 1))(0))
-
-local level = celer.buffer("int", n, { init = function(v) return v == root and 0 or -1 end })
-local parent = celer.buffer("int", n, { init = function(v) return v == root and v or -1 end })
-local level_next, found = celer.like(level), celer.scalar("int64_t", 0)
-local search = celer.kernel(function(v, first, ends, level, depth, level_next, parent, found)
+local measure = celer.kernel(function(v, ptr, degree) degree[v] = ptr[v + 1] - ptr[v] end)
+local search = celer.kernel(function(v, ptr, ends, level, depth, level_next, parent, found)
   local now = level[v]
   if now < 0 then
-    for k = first[v], first[v + 1] - 1 do
+    for k = ptr[v], ptr[v + 1] - 1 do
       if level[ends[k]] == depth - 1 then
         now, parent[v] = depth, ends[k]
         found:add(1)
@@ -67,10 +53,37 @@ local search = celer.kernel(function(v, first, ends, level, depth, level_next, p
   end
   level_next[v] = now
 end, { name = "search" })
+
+-- Each vertex divides its rank among its neighbors; that of one without any is for all.
+local divide = celer.kernel(function(v, rank, degree, share, lost)
+  if degree[v] > 0 then share[v] = rank[v] / degree[v] else share[v] = 0 lost:add(rank[v]) end
+end, { name = "divide" })
+local collect = celer.kernel(function(v, ptr, ends, share, lost, rank)
+  local sum = 0
+  for k = ptr[v], ptr[v + 1] - 1 do sum = sum + share[ends[k]] end
+  rank[v] = (1 - DAMPING) / n + DAMPING * (sum + lost / n)
+end, { name = "collect" })
+
+-- ---- the graph -------------------------------------------------------------------
+
+local near = celer.list("int", { bins = n, name = "near" })
+q:parallel_for(edges, make, celer.route(near, "append", { most = 2 }))
+near:fit()
+local ptr, ends = near.offsets, near.values
+local degree = celer.buffer("int", n, { name = "degree" })
+measure(n, ptr, degree)
+local times = { { "graph", celer.time() } }
+
+-- ---- a search --------------------------------------------------------------------
+
+local root = tonumber(select(2, celer.top(degree, 1))(0))
+local level = celer.buffer("int", n, { init = function(v) return v == root and 0 or -1 end })
+local parent = celer.buffer("int", n, { init = function(v) return v == root and v or -1 end })
+local level_next, found = celer.like(level), celer.scalar("int64_t", 0)
 local depth, reached = 0, 1
 repeat
   depth = depth + 1
-  q:parallel_for(n, search, first, ends, level, depth, level_next, parent, celer.sum(found))
+  q:parallel_for(n, search, ptr, ends, level, depth, level_next, parent, celer.sum(found))
   level, level_next = level_next, level
   local more = tonumber(found())
   reached = reached + more
@@ -81,18 +94,10 @@ times[2] = { "search", celer.time() }
 -- ---- PageRank --------------------------------------------------------------------
 
 local rank, share = celer.full("double", n, 1 / n), celer.buffer("double", n, { name = "share" })
-local lost, exact = celer.scalar("double", 0), { reproducible = true }
-local divide = celer.kernel(function(v, rank, degree, share, lost)
-  if degree[v] > 0 then share[v] = rank[v] / degree[v] else share[v] = 0 lost:add(rank[v]) end
-end, { name = "divide" })
-local collect = celer.kernel(function(v, first, ends, share, lost, rank)
-  local sum = 0
-  for k = first[v], first[v + 1] - 1 do sum = sum + share[ends[k]] end
-  rank[v] = (1 - DAMPING) / n + DAMPING * (sum + lost / n)
-end, { name = "collect" })
+local lost = celer.scalar("double", 0)
 for _ = 1, SWEEPS do
-  q:parallel_for(n, divide, rank, degree, share, celer.sum(lost, exact))
-  q:parallel_for(n, collect, first, ends, share, lost, rank)
+  q:parallel_for(n, divide, rank, degree, share, celer.sum(lost, { reproducible = true }))
+  q:parallel_for(n, collect, ptr, ends, share, lost, rank)
 end
 local ranks, places = celer.top(rank, 3)
 local most, where = q:wait(ranks, places)

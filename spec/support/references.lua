@@ -64,4 +64,60 @@ function M.graph(scale, per_vertex)
   return { root = root, counts = counts, reached = #queue, rank = rank }
 end
 
+-- ---- examples/molecules.lua ---------------------------------------------------
+
+-- Forces of all pairs, and the energy of these.
+local function forces(x, n, length)
+  local f, energy, shift = {}, 0, 4 * (2.5 ^ -12 - 2.5 ^ -6)
+  for i = 1, 3 * n do f[i] = 0 end
+  for i = 0, n - 1 do
+    for j = 0, i - 1 do
+      local d, r2 = {}, 0
+      for k = 1, 3 do
+        d[k] = x[3 * i + k] - x[3 * j + k]
+        d[k] = d[k] - length * math.floor(d[k] / length + 0.5)
+        r2 = r2 + d[k] ^ 2
+      end
+      if r2 < 2.5 ^ 2 then
+        local r6 = r2 ^ -3
+        energy = energy + 4 * (r6 ^ 2 - r6) - shift
+        for k = 1, 3 do
+          local push = (48 * r6 ^ 2 - 24 * r6) / r2 * d[k]
+          f[3 * i + k], f[3 * j + k] = f[3 * i + k] + push, f[3 * j + k] - push
+        end
+      end
+    end
+  end
+  return f, energy
+end
+
+--- The energies of each step, potential and kinetic, for an atom: by velocity Verlet.
+function M.molecules(side, steps)
+  local n, dt = 4 * side ^ 3, 0.002
+  local length = (n / 0.8442) ^ (1 / 3)
+  local x, v, out = {}, {}, {}
+  local places = { { 0, 0, 0 }, { 0, 0.5, 0.5 }, { 0.5, 0, 0.5 }, { 0.5, 0.5, 0 } }
+  for i = 0, n - 1 do
+    local cell, place = math.floor(i / 4), places[i % 4 + 1]
+    local at = { math.floor(cell / side ^ 2), math.floor(cell / side) % side, cell % side }
+    for k = 1, 3 do
+      x[3 * i + k] = (at[k] + 0.25 + place[k]) * length / side
+      v[3 * i + k] = 4 * (uniform(1, math.floor(i / 2), k - 1) - 0.5) * (i % 2 == 0 and 1 or -1)
+    end
+  end
+  local f, potential = forces(x, n, length)
+  for step = 0, steps do
+    local kinetic = 0
+    for i = 1, 3 * n do kinetic = kinetic + v[i] ^ 2 / 2 end
+    out[step] = { potential / n, kinetic / n }
+    for i = 1, 3 * n do
+      v[i] = v[i] + dt / 2 * f[i]
+      x[i] = x[i] + dt * v[i]
+    end
+    f, potential = forces(x, n, length)
+    for i = 1, 3 * n do v[i] = v[i] + dt / 2 * f[i] end
+  end
+  return out
+end
+
 return M

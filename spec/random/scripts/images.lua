@@ -189,6 +189,7 @@ local loops = {
   { "offsets", "ptr[%s]", "ptr[%s + 1] - 1" }, { "offsets", "ptr[%s]", "ptr[%s + 1] - 1" },
   { "from 1", "ptr1[%s] - 1", "ptr1[%s + 1] - 2" }, { "pairs", "pairs[%s][0]", "pairs[%s][1] - 1" },
   { "one less", "ptr[%s] + 1", "ptr[%s + 1] - 1" },
+  { "later", "ptr[%s] + i %% 3", "ptr[%s + 1] - 1" },
 }
 
 -- The entries of a row.

@@ -3,7 +3,7 @@
 local celer = require("spec.support.celer")
 
 local features = { "beside", "beyond", "chains", "changed", "columns", "from 1", "given", "guards",
-  "offsets", "one less", "pairs", "sentinels", "steps", "tables" }
+  "later", "offsets", "one less", "pairs", "sentinels", "steps", "tables" }
 
 describe("random programs with images", function()
   for _, shape in ipairs { { 1, 2 }, { 4, 1 } } do

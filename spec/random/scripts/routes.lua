@@ -81,6 +81,12 @@ local function in_lua(i, j, out, keys, more, p, by, c, most)
   end
 end
 local lua_kernel = celer.kernel(in_lua)
+local lua_motes = celer.kernel(function(i, out, rows, p, by, c, most)
+  local n = 1000 + 31 * i
+  for r = 0, (n * by + c) % (most + 1) - 1 do
+    out:push((n * p + r * by + c) % rows, n % 3, { x = n / 7 + r, id = n })
+  end
+end)
 
 -- ---- the model ---------------------------------------------------------------
 
@@ -221,11 +227,17 @@ function forms.motes()
   local w, keep = a_way(), p.total < 400 and chance(50)
   say("motes", tostring(range), tostring(keep), w.p, w.q, w.c, w.most)
   note(keep and "appended" or "filled")
-  q:submit(function(cg)
-    hint(cg, #lo)
-    cg:parallel_for(range, k["motes_" .. #lo], cg:route(p.list, "append", options(w, keep)), p.rows,
-      w)
-  end)
+  if #lo == 1 and chance(50) then
+    note "made in Lua"
+    q:parallel_for(range, lua_motes, celer.route(p.list, "append", options(w, keep)), p.rows, w.p,
+      w.q, w.c, w.most)
+  else
+    q:submit(function(cg)
+      hint(cg, #lo)
+      cg:parallel_for(range, k["motes_" .. #lo], cg:route(p.list, "append", options(w, keep)),
+        p.rows, w)
+    end)
+  end
   for b = 0, keep and -1 or p.rows * 3 - 1 do p.held.bins[b] = {} end
   each_item(lo, hi, function(n)
     for r = 0, pushes(w, n) - 1 do

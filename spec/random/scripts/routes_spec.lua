@@ -3,8 +3,8 @@
 local celer = require("spec.support.celer")
 
 local features = { "Lua", "and", "appended", "bins", "dimensions 0", "dimensions 1",
-  "dimensions 2", "dimensions 3", "filled", "fitted", "kept", "max", "min", "moved", "or", "prod",
-  "skipped", "sum", "vectors" }
+  "dimensions 2", "dimensions 3", "filled", "fitted", "kept", "made in Lua", "max",
+  "min", "moved", "or", "prod", "skipped", "sum", "vectors" }
 
 describe("random programs of routes", function()
   for _, shape in ipairs { { 1, 2 }, { 3, 1 } } do

@@ -679,7 +679,8 @@ local examples = {
   { "hello" }, { "jacobi", 61, 10 }, { "rsim", 37, 23 }, { "out_of_core", 1, 3, 2 },
   { "nbody_tiled", 128, 3 }, { "matmul", 48 }, { "mandelbrot", 60, 30 }, { "nbody", 53, 5 },
   { "game_of_life", 13, 29, 9 }, { "matmul_cublas", 16 }, { "cg", 24 }, { "sparse", 60 },
-  { "graph", 6, 3, hints = true }, { "plasma", 8, 4, hints = true }, -- where its electrons are only the data say
+  { "graph", 6, 3, hints = true }, { "molecules", 5, 1, hints = true },
+  { "plasma", 8, 4, hints = true }, -- where its electrons are only the data say
   { "histogram", 9000, 7 }, { "transpose", 37, 23, 5 }, { "kmeans", 300, 5, 3 },
   { "exposure", 23, 3 },
   { "wave_restart", 41, 20, 10, "PLACE" }, { "distr_io", 37, 5, "PLACE" },

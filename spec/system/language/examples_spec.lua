@@ -197,6 +197,19 @@ describe("examples", function()
     assert.equal(3, ranks)
   end)
 
+  everywhere("molecules", { "5", "12" }, function(out)
+    local wanted, lines = references.molecules(5, 12), 0
+    for step, u, k, all, n in
+      out:gmatch("step (%d+): (%S+) potential, (%S+) kinetic, (%S+) in all, of (%d+) atoms") do
+      local one = wanted[tonumber(step)]
+      assert.is_true(math.abs(u - one[1]) < 1e-9 and math.abs(k - one[2]) < 1e-9)
+      assert.is_true(math.abs(all - one[1] - one[2]) < 1e-9)
+      assert.equal(500, tonumber(n))
+      lines = lines + 1
+    end
+    assert.equal(5, lines)
+  end)
+
   everywhere("histogram", { "50000", "13" }, function(out)
     local all, middle, lines = 0, 0, 0
     for n in out:gmatch("%f[%S](%d+) #*\n") do

@@ -250,4 +250,31 @@ print "not reached"]==], { devices = 2, ranks = ranks > 1 and ranks or nil })
         .. "11; item 8 reads it, at case.lua:12", 1, true), r.stderr)
     end
   end)
+
+  everywhere("shares a row among items", setup .. [==[
+local each, back = 3, celer.buffer("double", { n, 3 }, { name = "back", init = 0 })
+local share = celer.kernel(function(i, j, ptr, val, out)
+  local s = 0
+  for k = ptr[i] + j, ptr[i + 1] - 1, each do s = s + val[k] end
+  for k = ptr[i + 1] - 1, ptr[i] + j, -2 do s = s + 100 * val[k] end
+  out[i][j] = s
+end)
+share({ n, each }, ptr, val, back)
+local s = q:wait(back)
+for i = 0, n - 1 do
+  for j = 0, 2 do
+    local wanted = 0
+    for k = ends(i) + j, ends(i + 1) - 1, 3 do wanted = wanted + k + 1 end
+    for k = ends(i + 1) - 1, ends(i) + j, -2 do wanted = wanted + 100 * (k + 1) end
+    same("item " .. i .. ", " .. j, s(i, j), wanted)
+  end
+end
+same("accesses", (share:accesses({ n, each }, ptr, val, back):match "val: ([^\n]*)"),
+  'celer.image(ptr, { as = "ranges", of = celer.box({ chunk.min[0] }, { chunk.max[0] }) })')
+local less = celer.kernel(function(i, j, ptr, val, out)
+  for k = ptr[i] - j, ptr[i + 1] - 1 do out[i][j] = val[k] end
+end)
+same("refused", tostring(select(2, pcall(less, { n, each }, ptr, val, back)))
+  :match "celer follows a counter from ptr%[i%]", "celer follows a counter from ptr[i]")
+]==])
 end)

@@ -315,6 +315,26 @@ celer: session:14: cg:route: the bins of small come to 12 values, and it has roo
     end)
   end
 
+  everywhere("takes structs that a kernel in Lua makes", [==[
+celer.struct("mixed", "float x; int8_t n; bool even; double y;")
+local list = celer.list("mixed", { bins = 3 })
+local push = celer.kernel(function(i, to)
+  local way = { n = i - 3, y = i / 4, even = i % 2 == 0, x = math.sqrt(i) }
+  if i ~= 4 then to:push(i % 3, way) end
+end)
+q:parallel_for(9, push, celer.route(list, "append"))
+local bins, float = list:get(), require("ffi").typeof "float"
+for i = 0, 8 do
+  local p = table.remove(bins[i % 3], 1)
+  if i == 4 then table.insert(bins[1], 1, p) else
+    same("n", p.n, i - 3)
+    same("x", p.x, tonumber(float(math.sqrt(i))))
+    same("y", p.y, i / 4)
+    same("even", p.even, i % 2 == 0)
+  end
+end
+]==])
+
   everywhere("is refused at the user's line", setup .. [==[
 local out, grid = celer.buffer("double", { 5 }, { name = "out" }),
   celer.buffer("double", { 5, 2 }, { name = "grid" })

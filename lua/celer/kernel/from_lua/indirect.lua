@@ -98,12 +98,41 @@ local function said(self, node, load)
   return { least = least, most = most, except = node.op == "load" and except or nil }
 end
 
+local function is_at_least(self, k, node, block)
+  local low = ranges.of(self.ranges, node, block)
+  return low and linear.at_most(self.ranges.context, linear.constant(k), low)
+end
+
+-- By which a counter goes on; of a number of the script that is positive by 1, so that no row is
+-- missed.
+local function step_of(self, loop, block)
+  if loop.step.op == "number" then return loop.step.k end
+  return is_at_least(self, 1, loop.step, block) and 1 or 0
+end
+
+-- Where a counter may begin, and its step: what is added to an element and never
+-- negative, as a coordinate, only has it leave rows out.
+local function begin_of(self, form, step, block)
+  local out, later = { c = form.c, of = {} }, false
+  for node, x in pairs(form.of) do
+    if node.op == "load" then
+      out.of[node] = x
+    elseif x > 0 and is_at_least(self, 0, node, block) then
+      later = true
+    else
+      return form, step
+    end
+  end
+  return out, later and 1 or step
+end
+
 local function follow_counter(self, node, c, load)
   local loop = node.loop
-  local step = loop.step.op == "number" and loop.step.k
-  if not step or step == 0 then return nil end
+  local step = step_of(self, loop, load.block)
+  if step == 0 then return nil end
   local first, last = alike(self, affine.of(loop.first)), alike(self, affine.of(loop.last))
   if step < 0 then first, last = last, first end
+  if has_load(first) then first, step = begin_of(self, first, step, load.block) end
   if not has_load(first) and not has_load(last) then return nil end
   local a, b = single(first), single(last)
   local is_pair = a and b and a.op == "load" and b.op == "load"

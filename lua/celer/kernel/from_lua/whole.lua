@@ -45,7 +45,15 @@ function look.store(node)
   local element = elements.find(node.array.type, node.field or "")
   if element and element.kind == "int" then want(node.args[1]) end
 end
-look.reduce, look.push = look.store, look.store
+look.reduce = look.store
+
+function look.push(node)
+  if not node.fields then return look.store(node) end
+  look.touch(node)
+  for k, name in ipairs(node.fields) do
+    if elements.find(node.array.type, name).kind == "int" then want(node.args[k]) end
+  end
+end
 
 function look.set_field(node)
   if elements.find(node.array.type, node.field).kind == "int" then want(node.args[1]) end
