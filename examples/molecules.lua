@@ -72,7 +72,9 @@ end, { name = "step" })
 celer.struct("atom", "double x, y, z, u, v, w;")
 local atoms = celer.list("atom", { bins = cells, capacity = n, name = "atoms" })
 local near = celer.buffer("int", { cells, 27 }, { name = "near", init = function(c, m)
-  local function beside(by, of) return (math.floor(c / by) + math.floor(m / of) % 3 - 1) % across end
+  local function beside(by, of)
+    return (math.floor(c / by) + math.floor(m / of) % 3 - 1) % across
+  end
   return (beside(across ^ 2, 9) * across + beside(across, 3)) * across + beside(1, 1)
 end })
 local potential, kinetic = celer.scalar("double", 0), celer.scalar("double", 0)

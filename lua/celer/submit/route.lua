@@ -193,13 +193,14 @@ end
 
 -- ---- arenas -------------------------------------------------------------------
 
-local maps = {} -- by dimensions of the range, and words of an item
+local maps = setmetatable({}, { __mode = "v" }) -- by what kernels are given
 
--- What a chunk has of an arena, whose rows are those of a range that begins with `first`.
-local function map_of(first, dims, n)
-  local key = table.concat({ dims, n, unpack(first) }, " ")
+-- What a chunk has of an arena, whose rows are those of a range that begins with `first`. Another
+-- one for each thing that kernels are given: a plan of submit/replay.lua holds for its mapper.
+local function map_of(first, dims, n, bytes)
+  local key = dims .. " " .. ffi.string(bytes, ffi.sizeof(bytes))
   local a, b, c = first[1], first[2], first[3]
-  maps[key] = maps[key] or ({
+  local map = maps[key] or ({
     [0] = mapper.all,
     function(chunk)
       return box.new({ chunk.min[0] - a, 0 }, { chunk.max[0] - a, n })
@@ -212,7 +213,8 @@ local function map_of(first, dims, n)
       return box.new({ chunk.min[0] - a, chunk.min[1] - b, (chunk.min[2] - c) * n },
         { chunk.max[0] - a, chunk.max[1] - b, (chunk.max[2] - c) * n })
     end })[dims]
-  return maps[key]
+  maps[key] = map
+  return map
 end
 
 ---@class celer.route_arena
@@ -235,7 +237,7 @@ local function make_arena(key, routed, space)
   for d = 1, routed.dims do packed.size[d - 1] = routed.extents[d] end
   local bytes = ffi.new("uint8_t[?]", ffi.sizeof(packed))
   ffi.copy(bytes, packed, ffi.sizeof(packed))
-  return { key = key, words = n, packed = bytes, map = map_of(first, dims, n),
+  return { key = key, words = n, packed = bytes, map = map_of(first, dims, n, bytes),
     buffer = buffers.new("uint64_t", extents, { name = "pushes to " .. routed.name }) }
 end
 

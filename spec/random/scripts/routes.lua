@@ -88,6 +88,13 @@ local lua_motes = celer.kernel(function(i, out, rows, p, by, c, most)
   end
 end)
 
+local lua_pairs = celer.kernel(function(i, out, rows, p, by, c, most)
+  local n = 1000 + 31 * i
+  for r = 0, (n * by + c) % (most + 1) - 1 do
+    out:push((n * p + r * by + c) % rows, n % 3, { x = n / 3, y = r })
+  end
+end)
+
 -- ---- the model ---------------------------------------------------------------
 
 local p -- the program
@@ -200,25 +207,47 @@ function forms.wholes()
   forms.plus() -- sums stay small
 end
 
-function forms.pairs()
-  local range, lo, hi = a_range()
-  local w, keep = a_way(), chance(60)
+local function new_pairs()
+  p.pair_rows = between(1, 6)
+  p.pairs, p.held.pairs = celer.full("float2", { p.pair_rows, 3 }, { x = 0 }), {}
+  for i = 0, p.pair_rows * 3 - 1 do p.held.pairs[i] = { 0, 0 } end
+end
+
+-- Mostly of the range before, so that submissions are alike; now and then to another buffer.
+local function push_pairs()
+  if not p.range or chance(30) then p.range, p.way = { a_range() }, a_way() end
+  if chance(40) then
+    note "another size"
+    p.pairs:free()
+    new_pairs()
+  end
+  local range, lo, hi = unpack(p.range)
+  local w, keep = p.way, chance(60)
   say("pairs", tostring(range), tostring(keep), w.p, w.q, w.c, w.most)
   note "vectors"
-  q:submit(function(cg)
-    hint(cg, #lo)
-    cg:parallel_for(range, k["pairs_" .. #lo], cg:route(p.pairs, "sum", options(w, keep)), p.rows,
-      w)
-  end)
+  if #lo == 1 and chance(70) then
+    q:parallel_for(range, lua_pairs, celer.route(p.pairs, "sum", options(w, keep)), p.pair_rows,
+      w.p, w.q, w.c, w.most)
+  else
+    q:submit(function(cg)
+      hint(cg, #lo)
+      cg:parallel_for(range, k["pairs_" .. #lo], cg:route(p.pairs, "sum", options(w, keep)),
+        p.pair_rows, w)
+    end)
+  end
   local held = p.held.pairs
-  for i = 0, keep and -1 or p.rows * 3 - 1 do held[i] = { 0, 0 } end
+  for i = 0, keep and -1 or p.pair_rows * 3 - 1 do held[i] = { 0, 0 } end
   each_item(lo, hi, function(n)
     for r = 0, pushes(w, n) - 1 do
-      local pair = held[key(w, n, r, p.rows) * 3 + n % 3]
+      local pair = held[key(w, n, r, p.pair_rows) * 3 + n % 3]
       pair[1] = tonumber(float(pair[1] + tonumber(float(n / 3))))
       pair[2] = pair[2] + r
     end
   end)
+end
+
+function forms.pairs()
+  repeat push_pairs() until chance(40)
 end
 
 -- Elements to bins, behind what these hold.
@@ -324,7 +353,7 @@ local function compare()
   for i = 0, 15 do
     check("wholes " .. i, wholes(math.floor(i / 8), math.floor(i / 4) % 2, i % 4), held.wholes[i])
   end
-  for i = 0, p.rows * 3 - 1 do
+  for i = 0, p.pair_rows * 3 - 1 do
     local pair = pairs_(math.floor(i / 3), i % 3)
     check("pairs " .. i, pair.x, held.pairs[i][1])
     check("pairs " .. i, pair.y, held.pairs[i][2])
@@ -347,12 +376,12 @@ local function make(seed)
   p = { seed = seed, n = n, rows = rows, total = 0, flag = celer.scalar("int", 1),
     reals = celer.buffer("double", { n }, { init = 1 }),
     wholes = celer.buffer("int", { 2, 2, 4 }, { init = 5 }),
-    pairs = celer.buffer("float2", { rows, 3 }, { init = { x = 0, y = 0 } }),
     list = celer.list("mote", { bins = { rows, 3 }, capacity = chance(30) and 4000 or nil }),
     held = { reals = {}, wholes = {}, pairs = {}, bins = {} } }
   for i = 0, n - 1 do p.held.reals[i] = 1 end
   for i = 0, 15 do p.held.wholes[i] = 5 end
-  for i = 0, rows * 3 - 1 do p.held.pairs[i], p.held.bins[i] = { 0, 0 }, {} end
+  for i = 0, rows * 3 - 1 do p.held.bins[i] = {} end
+  new_pairs()
 end
 
 local names = { "reals", "reals", "wholes", "pairs", "motes", "move", "move", "sum", "change",

@@ -2,8 +2,8 @@
 -- `celer run spec/random/scripts/routes.lua` does, in which each of them occurs.
 local celer = require("spec.support.celer")
 
-local features = { "Lua", "and", "appended", "bins", "dimensions 0", "dimensions 1",
-  "dimensions 2", "dimensions 3", "filled", "fitted", "kept", "made in Lua", "max",
+local features = { "Lua", "and", "another size", "appended", "bins", "dimensions 0",
+  "dimensions 1", "dimensions 2", "dimensions 3", "filled", "fitted", "kept", "made in Lua", "max",
   "min", "moved", "or", "prod", "skipped", "sum", "vectors" }
 
 describe("random programs of routes", function()

@@ -315,6 +315,15 @@ celer: session:14: cg:route: the bins of small come to 12 values, and it has roo
     end)
   end
 
+  everywhere("goes to buffers of other sizes from step to step", [==[
+local push = celer.kernel(function(i, rows, out) out:push(rows - 1, i % 2, 1) end)
+for _, rows in ipairs { 3, 3, 3, 9, 9, 9, 30, 5 } do
+  local out = celer.buffer("int", { rows, 2 })
+  q:parallel_for(8, push, rows, celer.route(out, "sum"))
+  same("of " .. rows, q:wait(out)(rows - 1, 1), 4)
+end
+]==])
+
   everywhere("takes structs that a kernel in Lua makes", [==[
 celer.struct("mixed", "float x; int8_t n; bool even; double y;")
 local list = celer.list("mixed", { bins = 3 })
