@@ -50,11 +50,12 @@ end
 -- Name and arguments; FILE is a path that does not exist yet, and is the run's own.
 local examples = {
   { "cg", 48 }, { "convolution" }, { "distr_io", 37, 5, "FOLDER" },
-  { "exposure", 33, 5 }, { "game_of_life", 13, 29, 31 }, { "graph", 8, 4 },
+  { "adaptive", 2, 2 }, { "exposure", 33, 5 }, { "game_of_life", 13, 29, 31 }, { "graph", 8, 4 },
   { "gray_scott", "size={48, 40}", "steps=30" }, { "heat3d", 24, 20 }, { "hello" },
   { "histogram", 50000, 13 }, { "jacobi", 61, 40 },
   { "kmeans", 700, 7, 3 }, { "lattice_boltzmann", 24, 40, 20 }, { "mandelbrot", 150, 90 },
-  { "matmul", 48 }, { "matmul_cublas", 48 }, { "molecules", 5, 4 }, { "movie", 40, 7, "FILE" },
+  { "matmul", 48 }, { "matmul_cublas", 48 }, { "mesh", 5 },
+  { "molecules", 5, 4 }, { "movie", 40, 7, "FILE" },
   { "nbody", 53, 7 }, { "nbody_tiled", 128, 7 },
   { "out_of_core", 1, 3, 2 }, { "plasma", 12, 10 }, { "rsim", 37, 23 }, { "transpose", 37, 23, 5 },
   { "wave_restart", 61, 47, 10, "FILE" }, { "wave_sim", 64, 64, 40 },

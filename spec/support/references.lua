@@ -120,4 +120,108 @@ function M.molecules(side, steps)
   return out
 end
 
+-- ---- examples/mesh.lua --------------------------------------------------------
+
+-- Solves K u = f by elimination; K is full, and symmetric.
+local function solve(K, f, n)
+  for k = 1, n do
+    for i = k + 1, n do
+      local by = K[i][k] / K[k][k]
+      if by ~= 0 then
+        for j = k, n do K[i][j] = K[i][j] - by * K[k][j] end
+        f[i] = f[i] - by * f[k]
+      end
+    end
+  end
+  for k = n, 1, -1 do
+    for j = k + 1, n do f[k] = f[k] - K[k][j] * f[j] end
+    f[k] = f[k] / K[k][k]
+  end
+  return f
+end
+
+--- The largest error of the finite elements, by a matrix of gradients.
+function M.mesh(rings)
+  local x, y, first, K, f = {}, {}, {}, {}, {}
+  for k = 0, rings do
+    first[k] = #x + 1
+    for i = 0, math.max(6 * k, 1) - 1 do
+      local angle = 2 * math.pi * i / math.max(6 * k, 1)
+      x[#x + 1], y[#y + 1] = k / rings * math.cos(angle), k / rings * math.sin(angle)
+    end
+  end
+  local n = first[rings] - 1 -- those on the rim are 0
+  for i = 1, n do
+    K[i], f[i] = {}, 0
+    for j = 1, n do K[i][j] = 0 end
+  end
+  local function add(...)
+    local t, g = { ... }, {}
+    local area2 = (x[t[2]] - x[t[1]]) * (y[t[3]] - y[t[1]])
+      - (y[t[2]] - y[t[1]]) * (x[t[3]] - x[t[1]])
+    for a = 1, 3 do
+      local b, c = t[a % 3 + 1], t[(a + 1) % 3 + 1]
+      g[a] = { (y[b] - y[c]) / area2, (x[c] - x[b]) / area2 }
+    end
+    for a = 1, 3 do
+      for b = 1, 3 do
+        if t[a] <= n and t[b] <= n then
+          K[t[a]][t[b]] = K[t[a]][t[b]]
+            + (g[a][1] * g[b][1] + g[a][2] * g[b][2]) * area2 / 2
+        end
+      end
+      if t[a] <= n then f[t[a]] = f[t[a]] + 4 * area2 / 6 end
+    end
+  end
+  local function node(k, i) return first[k] + (k == 0 and 0 or i % (6 * k)) end
+  for k = 1, rings do
+    for i = 0, 6 * k - 1 do
+      local s, j = math.floor(i / k), i % k
+      add(node(k, i), node(k, i + 1), node(k - 1, s * (k - 1) + j))
+      if j < k - 1 then
+        add(node(k, i + 1), node(k - 1, s * (k - 1) + j + 1), node(k - 1, s * (k - 1) + j))
+      end
+    end
+  end
+  local u, worst = solve(K, f, n), 0
+  for i = 1, n do worst = math.max(worst, math.abs(u[i] - (1 - x[i] ^ 2 - y[i] ^ 2))) end
+  return worst
+end
+
+-- ---- examples/adaptive.lua ------------------------------------------------------
+
+--- How far a grid that is fine everywhere is from the exact solution, as a part of all.
+function M.adaptive(side, levels)
+  local n = side * 8 * 2 ^ (levels - 1)
+  local function wanted(i, j, t)
+    local dy, dx = ((i + 0.5) / n - 0.5 * t - 0.4) % 1, ((j + 0.5) / n - t - 0.3) % 1
+    if dx > 0.5 then dx = dx - 1 end
+    if dy > 0.5 then dy = dy - 1 end
+    return math.exp(-(dx ^ 2 + dy ^ 2) / 0.005)
+  end
+  local u = {}
+  for i = 0, n - 1 do
+    u[i] = {}
+    for j = 0, n - 1 do u[i][j] = wanted(i, j, 0) end
+  end
+  for _ = 1, n / 2 do
+    local new = {}
+    for i = 0, n - 1 do
+      new[i] = {}
+      for j = 0, n - 1 do
+        new[i][j] = u[i][j] - 0.5 * (u[i][j] - u[i][(j - 1) % n])
+          - 0.25 * (u[i][j] - u[(i - 1) % n][j])
+      end
+    end
+    u = new
+  end
+  local apart, mass = 0, 0
+  for i = 0, n - 1 do
+    for j = 0, n - 1 do
+      apart, mass = apart + math.abs(u[i][j] - wanted(i, j, 0.25)), mass + u[i][j]
+    end
+  end
+  return apart / mass
+end
+
 return M

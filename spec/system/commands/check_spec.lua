@@ -680,6 +680,7 @@ local examples = {
   { "nbody_tiled", 128, 3 }, { "matmul", 48 }, { "mandelbrot", 60, 30 }, { "nbody", 53, 5 },
   { "game_of_life", 13, 29, 9 }, { "matmul_cublas", 16 }, { "cg", 24 }, { "sparse", 60 },
   { "graph", 6, 3, hints = true }, { "molecules", 5, 1, hints = true },
+  { "mesh", 3, hints = true }, { "adaptive", 2, 2, hints = true },
   { "plasma", 8, 4, hints = true }, -- where its electrons are only the data say
   { "histogram", 9000, 7 }, { "transpose", 37, 23, 5 }, { "kmeans", 300, 5, 3 },
   { "exposure", 23, 3 },

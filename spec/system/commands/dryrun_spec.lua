@@ -384,7 +384,8 @@ end
 
   for _, example in ipairs { "hello", "wave_sim", "wave_restart", "movie", "jacobi", "rsim",
     "out_of_core", "nbody", "nbody_tiled", "matmul", "matmul_cublas", "distr_io",
-    "mandelbrot", "game_of_life", "cg", "sparse", "graph", "molecules", "plasma", "histogram", "transpose", "heat3d",
+    "mandelbrot", "game_of_life", "cg", "sparse", "graph", "molecules",
+    "mesh", "adaptive", "plasma", "histogram", "transpose", "heat3d",
     "lattice_boltzmann", "gray_scott", "convolution" } do
     it("goes through examples/" .. example .. ".lua", function()
       local folder = scratch.folder()

@@ -210,6 +210,28 @@ describe("examples", function()
     assert.equal(5, lines)
   end)
 
+  everywhere("mesh", { "7" }, function(out)
+    local n, steps, worst = out:match("^(%d+) nodes, 294 triangles: (%d+) steps, .* is (%S+)\n$")
+    assert.equal("169", n)
+    assert.is_true(tonumber(steps) < 60)
+    assert.is_true(math.abs(worst / references.mesh(7) - 1) < 1e-8)
+  end)
+
+  -- Where all is as fine as the finest, the result is that of such a grid; else it is not far.
+  local fine
+  everywhere("adaptive", { "2", "3", "-1" }, function(out)
+    assert.truthy(out:find("32 steps, 64 to 64 blocks: 100.0 %", 1, true))
+    assert.truthy(out:find("kept to 1e-12: true", 1, true))
+    fine = references.adaptive(2, 3)
+    assert.is_true(math.abs(out:match("solution by (%S+) of it") / fine - 1) < 1e-8)
+  end)
+  everywhere("adaptive", { "2", "3" }, function(out)
+    assert.is_true(tonumber(out:match("blocks: (%S+) %%")) < 90)
+    assert.truthy(out:find("kept to 1e-12: true", 1, true))
+    fine = fine or references.adaptive(2, 3)
+    assert.is_true(tonumber(out:match("solution by (%S+) of it")) < 1.1 * fine)
+  end)
+
   everywhere("histogram", { "50000", "13" }, function(out)
     local all, middle, lines = 0, 0, 0
     for n in out:gmatch("%f[%S](%d+) #*\n") do
