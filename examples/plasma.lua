@@ -1,6 +1,6 @@
 -- A plasma oscillation, particle in cell: electrons before a background of ions.
 --
---   celer run plasma.lua [cells] [electrons per cell]
+--   celer run plasma.lua [cells] [electrons per cell] [quarters of an oscillation]
 --
 -- Electrons are a list, in the order of their cells. Each one pushes itself to the bin of its
 -- new cell, and its charge to the nodes beside it, whatever ranks have these. Values come in the
@@ -11,6 +11,7 @@ local q = celer.queue()
 
 local cells = tonumber(arg[1]) or 64
 local per_cell = tonumber(arg[2]) or 100
+local quarters = tonumber(arg[3]) or 4
 local STEPS = 32 -- in a quarter of an oscillation
 local dt = math.pi / 2 / STEPS
 
@@ -65,7 +66,7 @@ q:submit(function(cg)
 end)
 solve()
 energies[0] = q:fence(energy)
-for step = 0, 4 * STEPS - 1 do
+for step = 0, quarters * STEPS - 1 do
   q:submit(function(cg)
     cg:parallel_for(electrons.capacity, k.move, cg:read(electrons.values), cg:read(electrons.count),
       cg:read(field, celer.all), cg:route(electrons, "append"), cg:route(density, "sum", routes),
@@ -75,9 +76,9 @@ for step = 0, 4 * STEPS - 1 do
   if (step + 1) % STEPS == 0 then energies[(step + 1) / STEPS] = q:fence(energy) end
 end
 local first = energies[0]:get()()
-for quarter = 0, 4 do
+for quarter = 0, quarters do
   print(("after %d/4 of an oscillation: %.4f of the field's energy"):format(quarter,
     energies[quarter]:get()() / first))
 end
 print(("%d electrons, |E|^2 = %.17g"):format(tonumber(electrons.count()),
-  energies[4]:get()()))
+  energies[quarters]:get()()))

@@ -227,6 +227,9 @@ return {
   { "cpu_kernels", argv = function(o)
     return { "luajit", "spec/bench/cpu_kernels/run.lua", "--repeat", o.full and 9 or 3 }
   end, figures = kernels },
+  { "particles", full = true, argv = function(o)
+    return { "luajit", "spec/bench/particles/run.lua", "--repeat", o.full and 5 or 1 }
+  end, figures = kernels },
   { "ranks", argv = function(o)
     return { "luajit", "spec/bench/ranks.lua", 4, o.full and 9 or 3 }
   end, figures = function(j)

@@ -221,6 +221,9 @@ function step.philox(node) set(node, "double") end
 function step.load(node, context)
   local element = element_of(node, context)
   set(node, element.kind, element.low, element.high)
+  if node.ends and node.kind == "int" then
+    node.low, node.high = max(node.low, -EXACT / 2), min(node.high, EXACT / 2)
+  end
 end
 
 function step.lookup(node)

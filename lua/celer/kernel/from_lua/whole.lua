@@ -91,9 +91,46 @@ function look.lt(node)
 end
 look.le, look.eq, look.in_loop = look.lt, look.lt, look.lt
 
+-- Whether a node uses another one only to count from it, or up to it.
+local function only_counts(node, used, chain)
+  return chain[node] or node.op == "in_loop"
+    or node.op == "phi" and node.loop and node.loop.first == used
+end
+
+-- Elements that loops count between, and that are for nothing else: such as where rows begin. Each
+-- is taken to be below 2^52, so that what counts is an integer, also between those of 64 bits.
+local function mark_ends(graph)
+  local chain = {}
+  local function follow(node)
+    if node.op ~= "load" and node.op ~= "add" and node.op ~= "sub" then return end
+    chain[node] = true
+    for _, arg in ipairs(node.op ~= "load" and node.args or {}) do follow(arg) end
+  end
+  graph:each(function(node)
+    if node.op ~= "phi" or not node.loop then return end
+    follow(node.loop.first)
+    follow(node.loop.last)
+  end)
+  local changed
+  repeat
+    changed = false
+    graph:each(function(node)
+      for _, list in ipairs { node.args or {}, node.index or {} } do
+        for _, used in ipairs(list) do
+          if chain[used] and (list == node.index or not only_counts(node, used, chain)) then
+            chain[used], changed = nil, true
+          end
+        end
+      end
+    end)
+  until not changed
+  for node in pairs(chain) do node.ends = node.op == "load" end
+end
+
 --- Marks the nodes that have to be whole.
 ---@param graph celer.graph
 function M.mark(graph)
+  mark_ends(graph)
   indices = {}
   for _ = 1, 2 do -- what is compared with an index may come before it is one
     graph:each(function(node)
