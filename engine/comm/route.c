@@ -112,6 +112,8 @@ static void copy_value(char *to, const char *from, uint32_t bytes) {
     memcpy(to, from, 8);
   else if (bytes == 4)
     memcpy(to, from, 4);
+  else if (bytes == 16)
+    memcpy(to, from, 16);
   else
     memcpy(to, from, bytes);
 }
@@ -132,8 +134,27 @@ static void pack(const cel_route_slots *s, table *t, cel_route_came *out) {
 }
 
 static cel_route_came came_create(int64_t count, uint32_t bytes) {
-  return (cel_route_came){count, cel_alloc((size_t)count * 8 + 1),
+  return (cel_route_came){NULL, count, cel_alloc((size_t)count * 8 + 1),
                           cel_alloc((size_t)count * bytes + 1)};
+}
+
+/* Values that came one after the other, with their keys. */
+typedef struct run {
+  int64_t count;
+  const int64_t *key;
+  const char *value;
+} run;
+
+static int64_t runs_of(const cel_route_came *came) {
+  return came->slots != NULL ? came->slots->items : 1;
+}
+
+static run run_of(const cel_route_came *came, int64_t i) {
+  const cel_route_slots *s = came->slots;
+  if (s == NULL) return (run){came->count, came->key, came->value};
+  const uint64_t *slot = slots_of(s, i);
+  return (run){pushed(s, slot), (const int64_t *)(slot + 1),
+               (const char *)(slot + 1 + s->most)};
 }
 
 void cel_route_release(cel_route_came *came) {
@@ -181,6 +202,10 @@ static cel_status send(cel_comm *comm, table *t, uint32_t bytes,
 static cel_status exchange(cel_comm *comm, const cel_route_slots *s, table *t,
                            cel_route_fault *fault, cel_route_came *out) {
   int64_t sent = 0, got = 0;
+  if (t->ranks == 1) {
+    if (!cel_route_is_fault(fault, s->most)) out->slots = s;
+    return CEL_E_OK;
+  }
   if (!cel_route_is_fault(fault, s->most)) count(s, t);
   CEL_TRY(tell(comm, t, fault));
   if (cel_route_is_fault(fault, s->most)) return CEL_E_OK;
@@ -191,10 +216,6 @@ static cel_status exchange(cel_comm *comm, const cel_route_slots *s, table *t,
   }
   cel_route_came mine = came_create(sent, s->bytes);
   pack(s, t, &mine);
-  if (t->ranks == 1) {
-    *out = mine;
-    return CEL_E_OK;
-  }
   cel_route_came came = came_create(got, s->bytes);
   cel_status status = send(comm, t, s->bytes, &mine, &came);
   cel_route_release(&mine);
@@ -220,28 +241,35 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
 
 /* As the values come. Sums and products of signed numbers wrap as those of
  * unsigned ones do, in `wide`, which no promotion makes signed again. */
+#define EACH(type, result)                                                     \
+  for (int64_t k = 0; k < runs; ++k) {                                         \
+    run r = run_of(came, k);                                                   \
+    const type *from = (const type *)r.value;                                  \
+    for (int64_t i = 0; i < r.count; ++i) {                                    \
+      type *to = into + (r.key[i] - first) * width;                            \
+      for (int64_t c = 0; c < width; ++c, ++from) {                            \
+        type a = to[c], b = *from;                                             \
+        to[c] = (type)(result);                                                \
+      }                                                                        \
+    }                                                                          \
+  }                                                                            \
+  break
 #define COMBINE(type, wide)                                                    \
   static void combine_##type(cel_route_op op, const cel_route_came *came,      \
                              int64_t first, int64_t width, type *into) {       \
-    const type *from = (const type *)came->value;                              \
-    for (int64_t i = 0; i < came->count; ++i) {                                \
-      type *to = into + (came->key[i] - first) * width;                        \
-      for (int64_t c = 0; c < width; ++c, ++from) {                            \
-        type a = to[c], b = *from;                                             \
-        switch (op) {                                                          \
-        case CEL_ROUTE_SUM: to[c] = (type)((wide)a + (wide)b); break;          \
-        case CEL_ROUTE_PROD: to[c] = (type)((wide)a * (wide)b); break;         \
-        case CEL_ROUTE_MIN: to[c] = b < a || NAN_OF(b) ? b : a; break;         \
-        case CEL_ROUTE_MAX: to[c] = a < b || NAN_OF(b) ? b : a; break;         \
-        case CEL_ROUTE_AND: to[c] = AND(type, a, b); break;                    \
-        case CEL_ROUTE_OR: to[c] = OR(type, a, b); break;                      \
-        }                                                                      \
-      }                                                                        \
+    int64_t runs = runs_of(came);                                              \
+    switch (op) {                                                              \
+    case CEL_ROUTE_SUM: EACH(type, (wide)a + (wide)b);                         \
+    case CEL_ROUTE_PROD: EACH(type, (wide)a *(wide)b);                         \
+    case CEL_ROUTE_MIN: EACH(type, b < a || NAN_OF(b) ? b : a);                \
+    case CEL_ROUTE_MAX: EACH(type, a < b || NAN_OF(b) ? b : a);                \
+    case CEL_ROUTE_AND: EACH(type, AND(a, b));                                 \
+    case CEL_ROUTE_OR: EACH(type, OR(a, b));                                   \
     }                                                                          \
   }
 #define NAN_OF(x) false
-#define AND(type, a, b) (type)((a) & (b))
-#define OR(type, a, b) (type)((a) | (b))
+#define AND(a, b) ((a) & (b))
+#define OR(a, b) ((a) | (b))
 COMBINE(int8_t, uint32_t)
 COMBINE(int16_t, uint32_t)
 COMBINE(int32_t, uint32_t)
@@ -254,14 +282,15 @@ COMBINE(uint64_t, uint64_t)
 #undef AND
 #undef OR
 #define NAN_OF(x) isnan(x)
-#define AND(type, a, b) (a) /* there is none: the caller sees to it */
-#define OR(type, a, b) (a)
+#define AND(a, b) ((void)(b), a) /* none: the caller sees to it */
+#define OR(a, b) ((void)(b), a)
 COMBINE(float, float)
 COMBINE(double, double)
 #undef NAN_OF
 #undef AND
 #undef OR
 #undef COMBINE
+#undef EACH
 
 static void begin(const void *identity, int64_t n, int64_t bytes, char *into) {
   for (int64_t i = 0; i < n; ++i)
@@ -332,29 +361,41 @@ typedef struct filled {
   char *value;
 } filled;
 
-/* `old`: what bins held, one behind the other; `length` of each, or null. */
-static filled fill(const cel_route_came *came, const cel_route_bins *b,
-                   const int64_t *length, const char *old) {
+/* Where what came goes, and how much there is: `length` of what each bin held,
+ * or null. Until all are there, `end` is where the next one of a bin goes. */
+static filled measure(const cel_route_came *came, const cel_route_bins *b,
+                      const int64_t *length) {
   filled out = {0, cel_alloc_zero((size_t)(b->count + 1) * 8), NULL};
-  int64_t *next = out.end; /* until all are there, where the next one goes */
-  for (int64_t i = 0; i < came->count; ++i) ++next[came->key[i] - b->first];
+  int64_t *next = out.end;
+  for (int64_t k = 0, runs = runs_of(came); k < runs; ++k) {
+    run r = run_of(came, k);
+    for (int64_t i = 0; i < r.count; ++i) ++next[r.key[i] - b->first];
+  }
   for (int64_t i = 0; i < b->count; ++i) {
     int64_t n = next[i] + (length != NULL ? length[i] : 0);
     next[i] = out.count;
     out.count += n;
   }
-  out.value = cel_alloc((size_t)out.count * b->bytes + 1);
+  return out;
+}
+
+/* `old`: what bins held, one behind the other. */
+static void fill(filled *f, const cel_route_came *came, const cel_route_bins *b,
+                 const int64_t *length, const char *old) {
+  int64_t *next = f->end;
   for (int64_t i = 0; length != NULL && i < b->count; ++i) {
     size_t size = (size_t)length[i] * b->bytes;
-    if (size > 0) memcpy(out.value + next[i] * b->bytes, old, size);
+    if (size > 0) memcpy(f->value + next[i] * b->bytes, old, size);
     old += size;
     next[i] += length[i];
   }
-  for (int64_t i = 0; i < came->count; ++i) {
-    int64_t at = next[came->key[i] - b->first]++;
-    copy_value(out.value + at * b->bytes, came->value + i * b->bytes, b->bytes);
+  for (int64_t k = 0, runs = runs_of(came); k < runs; ++k) {
+    run r = run_of(came, k);
+    for (int64_t i = 0; i < r.count; ++i) {
+      int64_t at = next[r.key[i] - b->first]++;
+      copy_value(f->value + at * b->bytes, r.value + i * b->bytes, b->bytes);
+    }
   }
-  return out;
 }
 
 /* How ranks share values, by their bins and by their places. */
@@ -440,6 +481,7 @@ static cel_status place(cel_comm *comm, const cel_route_bins *b, shares *s,
   if (share > used)
     memset((char *)b->values + used * b->bytes, 0,
            (size_t)(share - used) * b->bytes);
+  if (f->value == b->values) return CEL_E_OK;
   return move(comm, b->bytes, s->by_bin, f->value, s->by_place, b->values);
 }
 
@@ -450,13 +492,17 @@ static cel_status append(cel_comm *comm, const cel_route_came *came,
   cel_status status =
       b->held_room > 0 ? bring(comm, b, s, &length, &old) : CEL_E_OK;
   if (status == CEL_E_OK) {
-    filled f = fill(came, b, length, old);
+    filled f = measure(came, b, length);
     status = bounds_of(comm, f.count, s->by_bin);
     *total = s->by_bin[comm->ranks];
-    if (status == CEL_E_OK && *total <= b->room)
+    if (status == CEL_E_OK && *total <= b->room) {
+      bool alone = comm->ranks == 1; /* what bins held lies in `old` now */
+      f.value = alone ? b->values : cel_alloc((size_t)f.count * b->bytes + 1);
+      fill(&f, came, b, length, old);
       status = place(comm, b, s, &f, *total);
+      if (!alone) cel_free(f.value);
+    }
     cel_free(f.end);
-    cel_free(f.value);
   }
   cel_free(length);
   cel_free(old);

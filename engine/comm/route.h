@@ -10,8 +10,9 @@
  * So values of one key meet in that order on any number of ranks, and sums have
  * the same bits.
  *
- * Cost: a pass over the slots to look and one to pack; a message to each rank
- * that is sent something; a pass over what has come.
+ * Cost: a pass over the slots to look and two to pack; a message to each rank
+ * that is sent something; a pass over what has come. A rank alone packs
+ * nothing.
  *
  * Lua calls these functions through FFI (lua/celer/host/route.lua).
  * Threads: any; with a communicator its group's.
@@ -49,8 +50,10 @@ void cel_route_look(const cel_route_slots *slots, const cel_route_keys *keys,
 /* Whether there is a mistake, where an item has so many slots. */
 bool cel_route_is_fault(const cel_route_fault *fault, int64_t most);
 
-/* What has come for this rank's keys, in the order of all items. */
+/* What has come for this rank's keys, in the order of all items. A rank alone
+ * takes it from the slots, where it lies. */
 typedef struct cel_route_came {
+  const cel_route_slots *slots; /* or null: */
   int64_t count;
   int64_t *key;
   char *value;
@@ -58,7 +61,7 @@ typedef struct cel_route_came {
 
 /* Sends what was pushed. *fault becomes what is wrong on any rank, the same on
  * all: where that is a mistake, nothing has been sent, and *out is empty. The
- * caller releases *out. All ranks. */
+ * caller releases *out, before the slots. All ranks. */
 cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *slots,
                               const cel_route_keys *keys,
                               cel_route_fault *fault, cel_route_came *out);

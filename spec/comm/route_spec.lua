@@ -60,7 +60,6 @@ describe("a route", function()
     local slots, at = slots_of(items, 2)
     local came, fault, comm = ffi.new("cel_route_came"), ffi.new("cel_route_fault"), alone()
     assert.equal(0, tonumber(c.cel_route_exchange(comm, slots, keys_of(6, 1), fault, came)))
-    assert.equal(5, tonumber(came.count))
     local function combined(op, class, identity)
       local into = ffi.new("int32_t[6]", 8, 8, 8, 8, 8, 8)
       c.cel_route_combine(came, ffi.new("cel_route_type", { op = op, class_ = class:byte(),

@@ -103,17 +103,18 @@ local function exchange(part, arena, what)
   if C.cel_route_is_fault(fault, what.most) then
     (fault.item >= 0 and raise_key or raise_most)(fault, what)
   end
-  return came, tonumber(keys.row)
+  return came, tonumber(keys.row), slots
 end
 
-local function release(came) C.cel_route_release(ffi.gc(came, nil)) end
+-- Until then there are slots, where a rank is alone.
+local function release(came, _) C.cel_route_release(ffi.gc(came, nil)) end
 
 --- All ranks: combine what was pushed into their rows of `out`.
 ---@param arena celer.view|false  false: a range without items
 ---@param out celer.view
 ---@param what celer.route_task
 function M.combine(part, arena, out, what)
-  local came, row = exchange(part, arena, what)
+  local came, row, slots = exchange(part, arena, what)
   local how, rows = what.combine, tonumber(out.h0 - out.l0)
   local type_ = ffi.new("cel_route_type", { op = ops[how.op], class_ = how.class:byte(),
     size = how.size, count = how.count })
@@ -121,7 +122,7 @@ function M.combine(part, arena, out, what)
     C.cel_route_combine(came, type_, tonumber(out.l0) * row, rows * row, what.identity,
       (out:pointer()))
   end
-  release(came)
+  release(came, slots)
 end
 
 --- All ranks: append what was pushed to bins.
@@ -131,7 +132,7 @@ end
 ---@param values celer.view
 ---@param what celer.route_task
 function M.append(part, arena, offsets, held, values, what)
-  local came = exchange(part, arena, what)
+  local came, _, slots = exchange(part, arena, what)
   local last = part.rank == part.ranks - 1 and 1 or 0
   local bins = ffi.new("cel_route_bins", { first = offsets.l0,
     count = offsets.h0 - offsets.l0 - last, room = what.room, bytes = what.bytes,
@@ -139,7 +140,7 @@ function M.append(part, arena, offsets, held, values, what)
     held = ((held or values):pointer()), held_room = what.held_room })
   local total = ffi.new "int64_t[1]"
   communicator.check(C.cel_route_append(part.comm.comm, came, bins, total))
-  release(came)
+  release(came, slots)
   if total[0] > what.room then
     raise(what, "the bins of %s come to %.0f values, and it has room for %.0f", what.name,
       tonumber(total[0]), what.room)
