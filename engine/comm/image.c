@@ -28,7 +28,7 @@ static void mark_row(cel_image_marks *marks, int64_t row) {
   marks->word[row / BITS] |= (uint64_t)1 << (row % BITS);
 }
 
-static void mark_rows(cel_image_marks *marks, int64_t row, int64_t end) {
+void cel_image_mark_rows(cel_image_marks *marks, int64_t row, int64_t end) {
   for (; row < end && row % BITS != 0; ++row) mark_row(marks, row);
   for (; row + BITS <= end; row += BITS) marks->word[row / BITS] = UINT64_MAX;
   for (; row < end; ++row) mark_row(marks, row);
@@ -112,7 +112,7 @@ static bool mark_entry(cel_image_marks *marks, const cel_image_index *index,
   fault->row += reach->low;
   fault->last += reach->high;
   if (fault->row < 0 || fault->last >= marks->rows) return false;
-  mark_rows(marks, fault->row, fault->last + 1);
+  cel_image_mark_rows(marks, fault->row, fault->last + 1);
   return true;
 }
 

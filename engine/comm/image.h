@@ -75,6 +75,8 @@ typedef struct cel_image_marks cel_image_marks;
 /* Of no rows yet; the caller owns it. */
 cel_image_marks *cel_image_marks_create(int64_t rows);
 void cel_image_marks_destroy(cel_image_marks *marks);
+/* Marks rows [first, end), which are there. */
+void cel_image_mark_rows(cel_image_marks *marks, int64_t first, int64_t end);
 /* Marks what the entries [min, max) name; of OFFSETS one more is read, of PAIRS
  * the last dimension, of two, is not counted. False, with what is wrong, where
  * one names no rows of the buffer. */

@@ -68,6 +68,7 @@ local names = {
   sort = { "arrays.sort", "sort", true },
   top = { "arrays.sort", "top", true },
   unique = { "arrays.compact", "unique", true },
+  preimage = { "arrays.preimage", "new", true },
   nd_range = { "kernel.nd_range", "new", true },
   queue = { "submit.queue", "new", true },
   submit = { "submit.default", "submit", true },

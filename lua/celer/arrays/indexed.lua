@@ -129,19 +129,25 @@ function M.histogram(out, from, low, high)
   end
 end
 
--- Raises unless they fit: `list` has an index for each element of `each`, into `whole`.
-local function check_indices(call, whole, each, list)
-  if not is_whole(list.type) then
-    fail("%s: the indices are whole numbers; here is %s", call, tostring(list))
+-- Raises unless the arguments of a call fit: `index` has one for each element of `each`, into
+-- `whole`; these are `out` and `from`.
+local function check_indices(call, out, from, index, whole, each)
+  given.buffer(call, "the first argument, which it writes,", out)
+  given.buffer(call, "the second argument", from)
+  given.buffer(call, "the third argument", index)
+  if out == from or out == index then
+    fail("%s: %s is written, and may not be read: write into another buffer", call, out.name)
+  elseif not is_whole(index.type) then
+    fail("%s: the indices are whole numbers; here is %s", call, tostring(index))
   elseif whole.type ~= each.type or whole.dims ~= 1 or each.dims == 0 then
     fail("%s: the indices lead to a buffer of one dimension, and both have the same type; here are "
       .. "%s and %s", call, tostring(whole), tostring(each))
   end
-  local same = each.dims == list.dims
-  for d = 0, each.dims - 1 do same = same and each.size[d] == list.size[d] end
+  local same = each.dims == index.dims
+  for d = 0, each.dims - 1 do same = same and each.size[d] == index.size[d] end
   if not same then
     fail("%s: there is an index for each element, but the shapes differ: here are %s and %s", call,
-      tostring(each), tostring(list))
+      tostring(each), tostring(index))
   end
 end
 
@@ -152,13 +158,7 @@ end
 ---@param index celer.buffer  of whole numbers and the shape of `out`
 function M.gather(out, from, index)
   local call = "celer.gather"
-  given.buffer(call, "the first argument, which it writes,", out)
-  given.buffer(call, "the second argument", from)
-  given.buffer(call, "the third argument", index)
-  if out == from or out == index then
-    fail("%s: %s is written, and may not be read: write into another buffer", call, out.name)
-  end
-  check_indices(call, from, out, index)
+  check_indices(call, out, from, index, from, out)
   queues.run(call, function(cg)
     cg:name(call)
     cg:parallel_for(out.extents, indexed_kernel("gather", from.type, index.type, out.dims),
@@ -176,13 +176,7 @@ end
 ---@param operator? "sum"|"prod"|"min"|"max"|"and"|"or"
 function M.scatter(out, from, index, operator)
   local call = "celer.scatter"
-  given.buffer(call, "the first argument, which it writes,", out)
-  given.buffer(call, "the second argument", from)
-  given.buffer(call, "the third argument", index)
-  if out == from or out == index then
-    fail("%s: %s is written, and may not be read: write into another buffer", call, out.name)
-  end
-  check_indices(call, out, from, index)
+  check_indices(call, out, from, index, out, from)
   if from.dims ~= 1 then fail("%s: %s has more than one dimension", call, from.name) end
   local n = out.size[0]
   if operator ~= nil then

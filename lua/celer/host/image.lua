@@ -37,6 +37,7 @@ end
 ---@field kind "elements"|"offsets"|"pairs"
 ---@field reach table<string, number|boolean>  see engine/comm/image.h
 ---@field rows integer  of the buffer that is read
+---@field boxes? integer  the most that a rank's rows are to come to; nil: exactly these rows
 ---@field index string  names, for messages
 ---@field of string
 ---@field levels celer.image_level[]  from what items have to this image
@@ -202,6 +203,17 @@ local function mark(part, marks, what, views, entries, fault)
     fault)
 end
 
+-- Writes the rows that are marked; or the boxes around them, that many at most.
+local function list(part, marks, what, plan)
+  local words = plan:pointer()
+  C.cel_image_list(marks, what.rows, part.ranks, words)
+  if not what.boxes or words[part.ranks] == 0 then return end
+  local boxes = ffi.new("int64_t[?]", 2 * what.boxes)
+  local n = tonumber(C.cel_image_boxes(words, part.ranks, 1, what.boxes, boxes))
+  for b = 0, n - 1 do C.cel_image_mark_rows(marks, boxes[2 * b], boxes[2 * b + 1]) end
+  C.cel_image_list(marks, what.rows, part.ranks, words)
+end
+
 --- The ranks that have a chunk of the task: what the entries name that it touches. Behind the
 --- plan is that of the image whose rows the entries are, if one is; then the indices of the
 --- image's levels: parts of the first one, and copies.
@@ -219,7 +231,7 @@ function M.find(part, what, head, plan, ...)
     if part.ranks == 1 then error({ message = text }, 0) end
     note(head, text)
   end
-  C.cel_image_list(marks, what.rows, part.ranks, (plan:pointer()))
+  list(part, marks, what, plan)
   C.cel_image_marks_destroy(ffi.gc(marks, nil))
 end
 

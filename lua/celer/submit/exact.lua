@@ -63,21 +63,21 @@ local MOST_BOXES = require("celer.core").facts.limit.rule_boxes
 
 -- How far apart sorted rows must be for a box to end between them: as far as it takes for few
 -- boxes. Rows between those that are joined go unchecked then.
-local function gap_between(list)
+local function gap_between(list, most)
   local gaps = {}
   for i = 2, #list do gaps[i - 1] = list[i] - list[i - 1] end
   table.sort(gaps, function(a, b) return a > b end)
-  return math.max(1, gaps[MOST_BOXES] or 1)
+  return math.max(1, gaps[most] or 1)
 end
 
 -- Boxes of the rows that a buffer has.
-local function boxes_of(rows, buffer)
+local function boxes_of(rows, buffer, most)
   local list, boxes = {}, {}
   for row in pairs(rows) do
     if row >= 0 and row < buffer.size[0] then list[#list + 1] = row end
   end
   table.sort(list)
-  local all, gap = box.whole(buffer), gap_between(list)
+  local all, gap = box.whole(buffer), gap_between(list, most)
   for i, row in ipairs(list) do
     local last = boxes[#boxes]
     if last and row - list[i - 1] <= gap then
@@ -95,7 +95,9 @@ end
 ---@param changes fun(buffer: celer.buffer): integer
 ---@return celer.range_mapper
 function M.mapper(image, changes)
-  local function map(chunk, buffer) return boxes_of(rows_of(image, chunk, changes), buffer) end
+  local function map(chunk, buffer)
+    return boxes_of(rows_of(image, chunk, changes), buffer, image.boxes or MOST_BOXES)
+  end
   opaque.silent[map] = true
   return map
 end

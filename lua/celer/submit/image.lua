@@ -43,6 +43,8 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field within? number[]  the least and the most of entries that name a row, or of rows
 --- in ranges
 ---@field except? integer  what an entry says that names none
+---@field how? "exact"|"boxes"|"hull"  a rank gets these very rows, or eight boxes around them,
+---  or one
 ---@field dry? celer.range_mapper  what stands in for it in dry runs
 
 ---@class celer.image
@@ -55,6 +57,7 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field reach table<string, number|boolean>  of cel_image_reach, what is not as by default
 ---@field key string  kind and reach, as text
 ---@field dry? celer.range_mapper
+---@field boxes? integer  around the rows of a rank, at most; nil: these very rows
 ---@field own boolean  an item has the entries at its own coordinates
 
 local images = setmetatable({}, { __mode = "k" }) -- by mapper
@@ -97,6 +100,9 @@ local function check_of(of)
     fail("celer.image: of must be a range mapper, or an image, not %s", words.a(of))
   end
   if of then mapper.refuse_maker(NAME, of) end
+  if images[of] and images[of].boxes then
+    fail "celer.image: of must name exactly the rows whose entries are followed: leave out its how"
+  end
 end
 
 local FAR = 2 ^ 53
@@ -159,6 +165,17 @@ local function check_except(except, kind)
   return except
 end
 
+local boxes_by = { hull = 1, boxes = lane.BOXES }
+
+local function check_how(how)
+  if how == nil or how == "exact" then return nil end
+  if not boxes_by[how] then
+    fail("celer.image: how must be \"exact\", \"boxes\" or \"hull\", not %s", type(how) == "string"
+      and ("%q"):format(how) or words.a(how))
+  end
+  return boxes_by[how]
+end
+
 local function check_dry(dry)
   if dry == nil then return nil end
   if type(dry) ~= "function" or images[dry] then
@@ -170,7 +187,7 @@ local function check_dry(dry)
 end
 
 local known_options = { as = true, of = true, plus = true, within = true, except = true,
-  dry = true }
+  how = true, dry = true }
 
 --- Has a task read of a buffer exactly the rows that an index names: as "elements", each of
 --- its entries one, or as "ranges", from offsets or from pairs. `of` says which entries a chunk
@@ -194,7 +211,8 @@ function M.new(index, options)
   reach.except = check_except(options.except, kind)
   if images[of] and kind == "offsets" then of = with_next(of) end
   local map = note(index, kind, of, kind == "offsets" and mapper.with_end(of) or of, reach)
-  images[map].dry = check_dry(options.dry)
+  images[map].dry, images[map].boxes = check_dry(options.dry), check_how(options.how)
+  if images[map].boxes then images[map].key = images[map].key .. " " .. options.how end
   return map
 end
 
@@ -374,8 +392,8 @@ local function find(plan, data, inner, cut, read)
   while base.through do base = base.through end
   local levels, places = levels_of(image, inner)
   local what = { number = plan.inspections, kind = image.kind, reach = image.reach,
-    rows = plan.rows, index = image.index.name, of = data.name, levels = levels, own = base.own,
-    read = read }
+    rows = plan.rows, boxes = image.boxes, index = image.index.name, of = data.name,
+    levels = levels, own = base.own, read = read }
   submit(cut.alone and in_one or cut.hints, cut.range, lane.find, function(cg)
     local list = { cg:read_write(plan.head, mapper.all), cg:discard_write(plan.words, mapper.all) }
     if inner then list[#list + 1] = cg:read(inner.plan.words, mapper.all) end

@@ -211,6 +211,32 @@ end)()))
 ]==])
 
   -- Each way to change a buffer counts, and what changes nothing does not.
+  everywhere("may be widened to boxes or to a hull", begin .. [==[
+local n = 600
+local gather = celer.kernel [[
+  kernel void gather(item<1> i, in<int, 1> index, in<double, 1> x, out<double, 1> y) {
+    y(i[0]) = x(index(i[0]));
+  }
+]]
+-- Each rank names the rows 100, 110, ..., 190, then 400.
+local function named(i) return i % 11 < 10 and 100 + i % 11 * 10 or 400 end
+local index = celer.buffer("int", n, { name = "index", init = named })
+local rows = { exact = 11, hull = 301, boxes = 11 + 27 } -- of the gaps of 9 rows seven stay
+for _, how in ipairs { "exact", "boxes", "hull" } do
+  local x, y = vector(n, "x"), vector(n, "y")
+  local map = celer.image(index, { how = how })
+  q:submit(function(cg)
+    cg:parallel_for(n, gather, cg:read(index), cg:read(x, map), cg:discard_write(y))
+  end)
+  local sx, sy = q:wait(x, y)
+  for i = 0, n - 1 do same(how, sy(i), sx(named(i))) end
+  local needed, ranks_of = images.traffic(x).needed / 8, celer.ranks()
+  if ranks_of > 1 then -- all but what is at home, over all ranks
+    same("rows by " .. how, needed, (ranks_of - 1) * rows[how])
+  end
+end
+]==])
+
   everywhere("sees each change of what is read and of the index", begin .. [==[
 local n = 12
 local index = celer.buffer("int", { n }, { init = function(i) return n - 1 - i end })
@@ -472,10 +498,14 @@ q:submit(function(cg)
 end)
 refused("must be the buffer that says what is read, not a number", function() celer.image(3) end)
 refused("x holds double; an index holds int32_t", function() celer.image(x) end)
+refused("how must be \"exact\", \"boxes\" or \"hull\", not \"all\"", function()
+  celer.image(index, { how = "all" }) end)
+refused("of must name exactly the rows whose entries are followed", function()
+  celer.image(index, { of = celer.image(index, { how = "hull" }) }) end)
 refused("as must be \"elements\" or \"ranges\", not \"rows\"", function()
   celer.image(index, { as = "rows" })
 end)
-refused("unknown option 'how'", function() celer.image(index, { how = "hull" }) end)
+refused("unknown option 'haw'", function() celer.image(index, { haw = "hull" }) end)
 refused("table says no ranges", function()
   celer.image(celer.buffer("int", { n, 3 }, { name = "table" }), { as = "ranges" })
 end)

@@ -366,4 +366,27 @@ refused("celer.scatter: the fourth argument is the operator, a word", function()
   celer.scatter(bins, list, celer.zeros("int", 8), "add")
 end)
 ]==])
+
+  script.everywhere("finds the items that name something in a box", [==[
+local n = 5000
+local function named(i) return i * 37 % 101 - 1 end
+for _, type_ in ipairs { "int", "unsigned", "int64_t" } do
+  local index = celer.buffer(type_, n, { name = "index", init = function(i)
+    return math.max(named(i), 0) end })
+  local items, k = celer.preimage(index, celer.box({ 20 }, { 37 })), 0
+  local s = q:wait(items)
+  for i = 0, n - 1 do
+    if named(i) >= 20 and named(i) < 37 then
+      same("item", tonumber(s(k)), i)
+      k = k + 1
+    end
+  end
+  same("how many", items.size[0], k)
+  same("none", celer.preimage(index, celer.box({ 200 }, { 300 })).size[0], 0)
+end
+refused("an index has one dimension here", function()
+  celer.preimage(celer.zeros("double", 4), celer.box({ 0 }, { 1 })) end)
+refused("a box of one dimension", function()
+  celer.preimage(celer.zeros("int", 4), celer.box({ 0, 0 }, { 1, 1 })) end)
+]==])
 end)
