@@ -13,9 +13,8 @@ local M = {}
 local modes = { [kernel.IN] = "read", [kernel.OUT] = "discard_write",
   [kernel.INOUT] = "read_write" }
 
-local routes = require "celer.submit.route"
-local Buffer, Access, Reduction = buffers.Buffer, access.Access, access.Reduction
-local Route = routes.Route
+local Buffer, Access, Reduction, Route = buffers.Buffer, access.Access, access.Reduction,
+  access.Route
 
 --- Whether one of these stands in the place of an access.
 ---@param ... any

@@ -137,6 +137,11 @@ function M.with_end(of)
   end
 end
 
+--- The mappers that submit/image.lua has made, with what it knows of them: that module is loaded
+--- with the first one.
+---@type table<celer.range_mapper, celer.image>
+M.images = setmetatable({}, { __mode = "k" })
+
 --- A mapper of its own each time, for what reads all of a buffer and is told apart.
 ---@param name string
 ---@return celer.range_mapper

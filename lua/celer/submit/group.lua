@@ -11,7 +11,6 @@ local checking = require "celer.tools.check"
 local collective = require "celer.submit.collective"
 local division = require "celer.submit.hints"
 local forms = require "celer.host.form"
-local images = require "celer.submit.image"
 local by_signature = require "celer.kernel.by_signature"
 local functions = require "celer.kernel.from_lua.function"
 local kernels = require "celer.kernel.kernel"
@@ -21,7 +20,6 @@ local objects = require "celer.data.object"
 local place = require "celer.place"
 local placements = require "celer.submit.placement"
 local reduce = require "celer.kernel.reduce"
-local routes = require "celer.submit.route"
 local rules = require "celer.mapper.rules"
 local settings = require "celer.settings"
 local spaces = require "celer.space"
@@ -32,7 +30,11 @@ local words = require "celer.words"
 local fail = place.fail
 local Buffer, makers = buffers.Buffer, mapper.makers
 local one_to_one, all = mapper.one_to_one, mapper.all
-local find_image, resolve_images = images.find, images.resolve
+local images = mapper.images
+
+-- Modules that few scripts need.
+local function by_images() return require "celer.submit.image" end
+local function by_routes() return require "celer.submit.route" end
 local type, getmetatable, setmetatable = type, getmetatable, setmetatable
 
 local M = {}
@@ -145,7 +147,7 @@ local function declare(self, mode, call, buffer, map)
     or buffer.freed or (map and (type(map) ~= "function" or makers[map])) then
     check_access(self, call, buffer, map)
   end
-  if find_image(map) then note_image(self, mode, call, buffer) end
+  if images[map] then note_image(self, mode, call, buffer) end
   return add(self, { buffer, mode, map or one_to_one, self, buffer.handle })
 end
 
@@ -230,7 +232,7 @@ end
 ---@return celer.access
 function Group:route(to, how, options)
   open(self, "cg:route")
-  local routed = routes.declare("cg:route", to, how, options)
+  local routed = by_routes().declare("cg:route", to, how, options)
   local buffer = routed.buffer
   self.routes = true
   return add(self, { buffer, "route", false, self, buffer.handle, route = routed })
@@ -543,8 +545,8 @@ local function submit_first(self, range, kernel, ...)
     return submit_anew(self, range, kernel, ...)
   end
   local n, given = select("#", ...), by_signature.accesses(self, kernel, ...)
-  local deliver = self.routes and routes.resolve(self, "cg:parallel_for", kernel, range)
-  if self.images then resolve_images(self, "cg:parallel_for", range_for(kernel, range)) end
+  local deliver = self.routes and by_routes().resolve(self, "cg:parallel_for", kernel, range)
+  if self.images then by_images().resolve(self, "cg:parallel_for", range_for(kernel, range)) end
   if not submit_again(self, range, kernel, unpack(given, 1, n)) then
     submit_anew(self, range, kernel, unpack(given, 1, n))
   end
@@ -560,8 +562,8 @@ function Group:parallel_for(range, kernel, ...)
   local deliver = false
   if getmetatable(self) == Group and (self.routes or self.images) and not self.done
     and kernels.is_kernel(kernel) then
-    deliver = self.routes and routes.resolve(self, "cg:parallel_for", kernel, range)
-    if self.images then resolve_images(self, "cg:parallel_for", range_for(kernel, range)) end
+    deliver = self.routes and by_routes().resolve(self, "cg:parallel_for", kernel, range)
+    if self.images then by_images().resolve(self, "cg:parallel_for", range_for(kernel, range)) end
   end
   if not submit_again(self, range, kernel, ...) then submit_first(self, range, kernel, ...) end
   if deliver then deliver() end
@@ -643,7 +645,7 @@ local function accesses_among(call, n, given)
       if argument.mode == "reduce" then
         fail("%s: %s is reduced into, which only kernels do", call, argument.buffer.name)
       elseif argument.mode == "route" then
-        routes.refuse(call, argument.buffer.name)
+        by_routes().refuse(call, argument.buffer.name)
       end
       out[#out + 1] = argument
     end
@@ -769,8 +771,8 @@ function Group:host_task(where, f, ...)
   open(self, "cg:host_task")
   local placement, range, group, at = spread(self, where)
   if self.images then
-    if group or placements.is_placement(where) then images.refuse("cg:host_task", where) end
-    resolve_images(self, "cg:host_task", range)
+    if group or placements.is_placement(where) then by_images().refuse("cg:host_task", where) end
+    by_images().resolve(self, "cg:host_task", range)
   end
   local flag = type(f) == "function" and take_flag(self)
   if flag then
@@ -798,7 +800,7 @@ function Group:interop_task(range, f, ...)
       .. "divided over devices%s", tostring(range), placements.is_placement(range)
       and (", and by cg:hint { place = %s } where"):format(tostring(range)) or "")
   end
-  if self.images then resolve_images(self, "cg:interop_task", range) end
+  if self.images then by_images().resolve(self, "cg:interop_task", range) end
   local at = home_of(self, "cg:interop_task", true)
   submit_function(self, interop_task, at and ONCE or SPLIT, range, nil, at, f, ...)
 end

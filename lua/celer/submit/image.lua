@@ -60,12 +60,7 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field boxes? integer  around the rows of a rank, at most; nil: these very rows
 ---@field own boolean  an item has the entries at its own coordinates
 
-local images = setmetatable({}, { __mode = "k" }) -- by mapper
-
---- What a mapper of celer.image is about; nil for all other mappers.
----@param map any
----@return celer.image?
-function M.find(map) return images[map] end
+local images = mapper.images
 
 local index_types = { i4 = true, u4 = true, i8 = true }
 

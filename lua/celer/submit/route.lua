@@ -176,9 +176,7 @@ end
 ---@field how string
 ---@field options? celer.route_options
 ---@field routed celer.routed
-local Route = { __noun = "route" }
-Route.__index = Route
-M.Route = Route
+local Route = require("celer.kernel.from_lua.function").Route
 
 --- What a kernel is given in the place of an access to push to a buffer: `out.push(key, value)`
 --- in C++, `out:push(key, value)` in Lua. As of cg:route.

@@ -8,7 +8,6 @@ local mapper = require "celer.mapper.builtin"
 local mappers = require "celer.kernel.from_lua.mappers"
 local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
-local routes = require "celer.submit.route"
 local spaces = require "celer.space"
 local variants = require "celer.kernel.from_lua.variant"
 local words = require "celer.words"
@@ -73,6 +72,11 @@ local Reduction = { __noun = "reduction" }
 Reduction.__index = Reduction
 M.Reduction = Reduction
 
+-- What submit/route.lua makes: that module is loaded with the first one.
+local Route = { __noun = "route" }
+Route.__index = Route
+M.Route = Route
+
 --- A buffer into which a kernel written in Lua reduces: `r:add(x)`. The operator and options
 --- are as of cg:reduce.
 ---@param buffer celer.buffer
@@ -124,7 +128,7 @@ local function argument_of(given)
     return with_edge(array_of("array", given.buffer), given.map, given.edge)
   end
   if meta == Reduction then return array_of("reduction", given.buffer, nil, given.operator) end
-  if meta == routes.Route then return route_of(given.routed) end
+  if meta == Route then return route_of(given.routed) end
   if words.a(given) == "an access" then
     local routed = rawget(given, "route")
     if routed then return route_of(routed) end
@@ -228,9 +232,9 @@ local function access_for(cg, call, variant, parameter, value, space)
   local meta = getmetatable(value)
   local edge_map = argument.edge and edges.mapper(use, argument)
   if meta == Reduction then return cg:reduce(value.buffer, value.operator, value.options) end
-  if meta == routes.Route then value = cg:route(value.to, value.how, value.options) end
+  if meta == Route then value = cg:route(value.to, value.how, value.options) end
   if argument.what == "route" then
-    routes.suppose(value, variant.pushes[parameter.array])
+    require("celer.submit.route").suppose(value, variant.pushes[parameter.array])
     return value
   end
   -- An access of the group's own.
