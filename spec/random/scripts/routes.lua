@@ -5,7 +5,8 @@
 --- Items of ranges of 0 to 3 dimensions push by formulas of their number to buffers of 1 to 3
 --- dimensions and to bins, from kernels in C++ and in Lua; some read what is pushed to. Elements
 --- of a list move to other bins, come and go. Other tasks change the buffers between them. The
---- tables do the same item by item. All bits must be the same. Says at the end how often what
+--- tables do the same item by item. All bits must be the same. In a session, as by `celer run -i`,
+--- some tasks make mistakes, too, of which all ranks say the same. Says at the end how often what
 --- occurred; or the seed that fails, and its steps.
 local celer = require "celer"
 local dice = require "chance"
@@ -250,6 +251,48 @@ function forms.pairs()
   repeat push_pairs() until chance(40)
 end
 
+local function shown(x) return type(x) == "number" and ("%.17g"):format(x) or tostring(x) end
+
+local function check(what, is, wanted)
+  if is == wanted or is ~= is and wanted ~= wanted then return end
+  error(("seed %d, %s: it is %s, and the table says %s, after\n%s"):format(p.seed, what, shown(is),
+    shown(wanted),
+    table.concat(log, "\n")), 0)
+end
+
+-- What celer says of a task that pushes as pairs do, where an item may push `most` values; nil: it
+-- does so rightly.
+local function mistake_of(lo, hi, w, most, rows)
+  local largest, item = most, nil
+  for i = lo, hi - 1 do
+    local n = 1000 + 31 * i
+    if pushes(w, n) > largest then largest, item = pushes(w, n), i end
+    for r = 0, math.min(pushes(w, n), most) - 1 do
+      if key(w, n, r, rows) >= p.pair_rows then
+        return ("item (%d) pushes to element (%d, %d)"):format(i, key(w, n, r, rows), n % 3)
+      end
+    end
+  end
+  return item and ("item (%d) pushes %d values"):format(item, largest)
+end
+
+-- In a session, which goes on: a key outside, or more pushes than an item may make.
+function forms.wrong()
+  local lo = random(5)
+  local hi, w, keep = lo + between(1, 40), a_way(), chance(50)
+  local most, rows = between(1, w.most), p.pair_rows + one_of { 0, 0, 1, 3 }
+  local mistake = mistake_of(lo, hi, w, most, rows)
+  if not mistake then return end
+  note "mistakes"
+  say("wrong", lo, hi, w.p, w.q, w.c, w.most, most, rows)
+  q:parallel_for(celer.box({ lo }, { hi }), lua_pairs, celer.route(p.pairs, "sum",
+    { most = most, include_current = keep }), rows, w.p, w.q, w.c, w.most)
+  local ok, message = pcall(q.wait, q)
+  check("mistake", not ok and tostring(message):find(mistake, 1, true) and mistake
+    or tostring(message), mistake)
+  if not keep then new_pairs() end -- there is nothing then; else what there was
+end
+
 -- Elements to bins, behind what these hold.
 function forms.motes()
   local range, lo, hi = a_range()
@@ -340,12 +383,6 @@ end
 
 -- ---- programs ------------------------------------------------------------------
 
-local function check(what, is, wanted)
-  if is == wanted or is ~= is and wanted ~= wanted then return end
-  error(("seed %d, %s: it holds %.17g, the table %.17g, after\n%s"):format(p.seed, what, is, wanted,
-    table.concat(log, "\n")), 0)
-end
-
 local function compare()
   local held = p.held
   local reals, wholes, pairs_ = q:wait(p.reals, p.wholes, p.pairs)
@@ -386,6 +423,7 @@ end
 
 local names = { "reals", "reals", "wholes", "pairs", "motes", "move", "move", "sum", "change",
   "fit" }
+if require("celer.settings").session then names[#names + 1] = "wrong" end
 for seed = first, first + count - 1 do
   dice.begin(seed)
   log = {}

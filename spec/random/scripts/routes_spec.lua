@@ -19,4 +19,12 @@ describe("random programs of routes", function()
       for _, name in ipairs(features) do assert.matches(name .. " [1-9]", r.stdout) end
     end)
   end
+
+  it("make mistakes in a session, which all ranks tell alike", function()
+    local r = celer.run({ "run", "-i", "--advice", "off", "spec/random/scripts/routes.lua", "300",
+      "30" }, { ranks = 3, stdin = "", env = celer.sampled })
+    assert.equal("", r.stderr)
+    assert.equal(0, r.status)
+    assert.matches("mistakes [1-9]", r.stdout)
+  end)
 end)
