@@ -165,8 +165,8 @@ local boxes_by = { hull = 1, boxes = lane.BOXES }
 local function check_how(how)
   if how == nil or how == "exact" then return nil end
   if not boxes_by[how] then
-    fail("celer.image: how must be \"exact\", \"boxes\" or \"hull\", not %s", type(how) == "string"
-      and ("%q"):format(how) or words.a(how))
+    fail("celer.image: how must be \"exact\", \"boxes\" or \"hull\", not %s",
+      type(how) == "string" and ("%q"):format(how) or words.a(how))
   end
   return boxes_by[how]
 end
@@ -188,9 +188,10 @@ local known_options = { as = true, of = true, plus = true, within = true, except
 --- its entries one, or as "ranges", from offsets or from pairs. `of` says which entries a chunk
 --- has: a range mapper, by default the entries at its own coordinates (or rows of them); or an
 --- image of the index. `plus` is added to each row. Entries that are not `within` two numbers,
---- or are `except`, name none. `dry` is a mapper that stands in for it in dry runs. A buffer
---- of one dimension has its elements for rows. A rank alone reads all of the buffer, and looks
---- only whether the rows are there.
+--- or are `except`, name none. With `how`, "boxes" or "hull", a rank gets all rows of few boxes
+--- around them, or of one, so that fewer pieces are copied. `dry` is a mapper that stands in for it
+--- in dry runs. A buffer of one dimension has its elements for rows. A rank alone reads all of the
+--- buffer, and looks only whether the rows are there.
 ---@param index celer.buffer  of int32_t, uint32_t or int64_t
 ---@param options? celer.image_options
 ---@return celer.range_mapper
