@@ -279,6 +279,31 @@ local function submit(p)
   check(p, out, lo, hi)
 end
 
+local gather = celer.kernel [[
+  kernel void gather(item<1> it, in<int, 1> next, in<double, 1> u, out<double, 1> out) {
+    out(it[0]) = u(next(it[0]));
+  }
+]]
+
+-- By an image that is written down, which may be wider than what is named.
+local function submit_wide(p)
+  local out, how = celer.buffer("double", { p.n }), one_of { "exact", "boxes", "hull" }
+  note("how " .. how)
+  local hints = hints_of()
+  q:submit(function(cg)
+    cg:hint(hints)
+    cg:parallel_for(p.n, gather, cg:read(p.buffers[6]),
+      cg:read(p.buffers[1], celer.image(p.buffers[6], { how = how })), cg:discard_write(out))
+  end)
+  local s, u, next_of = q:wait(out), p.held[1], p.held[6]
+  for i = 0, p.n - 1 do
+    if s(i) ~= u[next_of[i]] then
+      error(("by %s item %d has %.17g, and plain Lua says %.17g"):format(how, i, s(i),
+        u[next_of[i]]), 0)
+    end
+  end
+end
+
 local function run(p)
   p.n = between(1, 30)
   p.m = between(p.n, 3 * p.n)
@@ -288,6 +313,7 @@ local function run(p)
   p.kernel = celer.kernel(p.f, { name = "walk" })
   for _ = 1, STEPS do
     submit(p)
+    if chance(30) then submit_wide(p) end
     for _ = 1, random(3) do renew(p, between(1, #arrays)) end
   end
   for k = 1, #arrays do

@@ -3,7 +3,8 @@
 local celer = require("spec.support.celer")
 
 local features = { "beside", "beyond", "chains", "changed", "columns", "from 1", "given", "guards",
-  "later", "offsets", "one less", "pairs", "sentinels", "steps", "tables" }
+  "how boxes", "how exact", "how hull", "later", "offsets",
+  "one less", "pairs", "sentinels", "steps", "tables" }
 
 describe("random programs with images", function()
   for _, shape in ipairs { { 1, 2 }, { 4, 1 } } do
