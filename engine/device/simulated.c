@@ -324,11 +324,22 @@ static cel_status run_bands(simulated *s, const cel_job *job) {
   return CEL_E_OK;
 }
 
+/* A device stores nothing of what nobody reads. */
+static void spoil_unread(const cel_fold_job *fold,
+                         const cel_fold_array *array) {
+  const cel_box *chunk = &fold->step[fold->steps - 1].call.chunk;
+  size_t bytes = (size_t)cel_box_volume(chunk) * array->element_size;
+  const cel_layout none = {memset(cel_alloc(bytes), 0xcb, bytes), *chunk};
+  cel_copy_box(&none, &array->memory, chunk, array->element_size);
+  cel_free(none.base);
+}
+
 /* What was left in spare memory nobody is to look for where it was. */
 static void spoil(const simulated *s, const cel_fold_job *fold) {
   for (int32_t a = 0; a < fold->arrays; ++a) {
     const cel_fold_array *array = &fold->array[a];
     const span *at = span_of(s, array->memory.base);
+    if (!array->live) spoil_unread(fold, array);
     if (array->spare == NULL || at == NULL) continue;
     uint64_t unit = at->committed != NULL ? s->face.grain : at->bytes;
     for (uint64_t g = 0; g * unit < at->bytes; ++g) {
@@ -347,7 +358,7 @@ static cel_status run_fold(simulated *s, const cel_job *job) {
     part.fold = &alone;
     bool bands = !s->face.spares || f->manner == CEL_FOLD_IN_PLACE;
     CEL_TRY(bands ? run_bands(s, &part) : cel__fold_carry_out(&part));
-    if (f->manner == CEL_FOLD_TO_SPARE) spoil(s, f);
+    if (f->manner != CEL_FOLD_PLAIN) spoil(s, f);
   }
   return CEL_E_OK;
 }

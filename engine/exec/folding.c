@@ -1,5 +1,6 @@
 #include "exec/folding.h"
 
+#include "fold/fold.h"
 #include "tuning.h"
 
 /* What a record has beside the job. Elements are pointed to, so there is room
@@ -112,6 +113,7 @@ static void add_step(cel_folding *f, const cel_instr_step *step, int64_t rank,
 
 typedef struct planning {
   cel_folding *f;
+  const cel_task *task; /* the fold's */
   const cel_instr_fold *fold;
   cel_backend *backend;
   cel_reserved_list *reserved;
@@ -143,16 +145,33 @@ static int32_t array_of(cel_folding *f, uint32_t first, uint32_t view) {
     cel_vec_push(&f->arrays,
                  ((cel_fold_array){.dims = in->buffer->dims,
                                    .element_size = in->buffer->element_size,
-                                   .memory = {in->address, in->layout},
-                                   .live = true}));
+                                   .memory = {in->address, in->layout}}));
   }
   return (int32_t)(a - first);
 }
 
+/* Whether a later step, or what comes behind the fold, may read what steps
+ * before `end` leave there. Who overwrites it does so wherever later steps
+ * read. */
+static bool is_live(const planning *p, int32_t end, const cel_allocation *in) {
+  const cel_folding *f = p->f;
+  for (int32_t s = end; s < p->fold->steps; ++s) {
+    bool touched = false;
+    for (uint32_t i = first_view(f, s); i < end_view(f, s); ++i) {
+      if (f->lies.at[i] != in) continue;
+      if (!f->uses.at[i].writes || f->uses.at[i].keeps) return true;
+      touched = true;
+    }
+    if (touched) return false;
+  }
+  return !cel_fold_is_unread(p->task, in->buffer);
+}
+
 /* A part of the steps [s, s + n). False: one of them reads anywhere what one of
  * them writes, or there are too many views. */
-static bool make_part(cel_folding *f, int32_t s, int32_t n, uint32_t first,
+static bool make_part(const planning *p, int32_t s, int32_t n, uint32_t first,
                       cel_fold_job *out) {
+  cel_folding *f = p->f;
   uint32_t from = first_view(f, s), to = end_view(f, s + n - 1);
   bool fine = true;
   f->arrays.n = f->made.n = first;
@@ -165,6 +184,8 @@ static bool make_part(cel_folding *f, int32_t s, int32_t n, uint32_t first,
     fine = fine && !f->anywhere.at[i];
     f->uses.at[i].array = array_of(f, first, i);
   }
+  for (uint32_t a = first; a < f->arrays.n; ++a)
+    f->arrays.at[a].live = is_live(p, s + n, f->made.at[a]);
   for (int32_t i = s; i < s + n; ++i)
     fine = fine && f->calls.at[i].call.views <= CEL_FOLD_VIEWS;
   *out = (cel_fold_job){.steps = n,
@@ -267,13 +288,13 @@ static cel_fold_job plan_part(const planning *p, int32_t s) {
   cel_fold_job part;
   const uint32_t first = f->arrays.n;
   int32_t n = steps_from(f, s);
-  bool may = make_part(f, s, n, first, &part) && n > 1;
+  bool may = make_part(p, s, n, first, &part) && n > 1;
   while (may) {
     part.manner = p->backend->folds(p->backend, p->device, &part);
     cel_assert(part.steps >= 1 && part.steps <= n);
     if (part.steps == n) break;
     n = part.steps;
-    may = make_part(f, s, n, first, &part) && n > 1;
+    may = make_part(p, s, n, first, &part) && n > 1;
   }
   if (part.manner == CEL_FOLD_TO_SPARE &&
       !(leaves_enough(p, s + n, &part) && take_spares(p, &part) &&
@@ -292,7 +313,12 @@ void cel_folding_begin(cel_foldings *all, cel_record *record,
                        int64_t ranks) {
   const cel_instr_fold *fold = instr->run.fold;
   cel_folding *f = record->folding = take(all);
-  const planning p = {f, fold, backend, reserved, instr->device};
+  const planning p = {.f = f,
+                      .task = instr->task,
+                      .fold = fold,
+                      .backend = backend,
+                      .reserved = reserved,
+                      .device = instr->device};
   make_room(f, fold);
   for (int32_t s = 0; s < fold->steps; ++s)
     add_step(f, &fold->step[s], rank, ranks, instr->device);

@@ -216,6 +216,8 @@ static const cel_fold *steps_of(const cel__fold_chain *chain,
   for (uint32_t s = 0; s < n; ++s)
     step[s] = (cel_fold_step){chain->tasks.at[s], chain->grows[s]};
   cel_fold fold = {.steps = (int32_t)n, .step = step};
+  fold.unread = cel_arena_alloc(arena, sizeof *fold.unread);
+  *fold.unread = 0;
   return cel_arena_copy(arena, &fold, sizeof fold);
 }
 

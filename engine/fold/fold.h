@@ -10,9 +10,10 @@
  *
  * Invariants: steps are in the order of their ids, and the fold has the first
  * one's id, place and split. The last step grows by nothing. Grown boxes stay
- * within the range. All of it is alike on all ranks.
+ * within the range. All of it is alike on all ranks, except what is known to
+ * be unread.
  * Lives in the arena of the window that made it, until a horizon behind it is
- * retired; immutable. Pure. Thread: any.
+ * retired; immutable, except for that. Pure. Thread: any.
  */
 #ifndef CEL_FOLD_FOLD_H
 #define CEL_FOLD_FOLD_H
@@ -20,8 +21,9 @@
 #include "rule/reach.h"
 #include "task/task.h"
 
-/* Steps of one at most. */
-enum { CEL_FOLD_STEPS = 64 };
+/* Steps of one at most; accesses of which it may be told that they are unread.
+ */
+enum { CEL_FOLD_STEPS = 64, CEL_FOLD_TOLD = 64 };
 
 typedef struct cel_fold_step {
   const cel_task *task;
@@ -31,9 +33,17 @@ typedef struct cel_fold_step {
 typedef struct cel_fold {
   int32_t steps;
   const cel_fold_step *step;
+  /* Bits, by the accesses of the fold's task: a later task overwrites all that
+   * this one writes, and none before that reads it (unread.h). */
+  uint64_t *unread;
 } cel_fold;
 
 /* What step `s` of a rank's chunk is to compute; empty where the chunk is. */
 cel_box cel_fold_box(const cel_fold *fold, int32_t s, const cel_box *chunk);
+/* Access `i` of the fold's task is so. Thread: main. */
+void cel_fold_tell_unread(const cel_fold *fold, uint32_t i);
+/* Whether it is known by now that nobody reads what the fold leaves in the
+ * buffer. Thread: any. */
+bool cel_fold_is_unread(const cel_task *task, const cel_buffer *buffer);
 
 #endif

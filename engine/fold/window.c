@@ -3,6 +3,7 @@
 #include "base/eras.h"
 #include "fold/alone.h"
 #include "fold/compose.h"
+#include "fold/unread.h"
 #include "tuning.h"
 
 struct cel_fold_window {
@@ -12,6 +13,10 @@ struct cel_fold_window {
   int32_t most;                     /* steps, as those in the chain say */
   int32_t fresh;                    /* buffers that they are first to write */
   CEL_VEC(const cel_task *) behind; /* horizons and frees */
+  cel__fold_watch watch;            /* the last fold */
+  /* That fold, where it waits to be told what is unread, and all behind it. */
+  CEL_VEC(const cel_task *) ready;
+  int32_t spare; /* as many more steps may be held then */
   cel__fold_rules rules;
   cel_eras eras;
   bool formed; /* something in the era that is open */
@@ -32,22 +37,60 @@ void cel_fold_window_destroy(cel_fold_window *window) {
   cel__fold_chain_release(&window->chain);
   cel__fold_rules_release(&window->rules);
   cel_vec_release(&window->behind);
+  cel_vec_release(&window->ready);
   cel_eras_release(&window->eras);
   cel_free(window);
 }
 
 void cel_fold_window_retire(cel_fold_window *window, uint64_t id) {
+  if (window->watch.fold != NULL && window->watch.fold->id < id)
+    window->watch.fold = NULL;
   cel_eras_retire(&window->eras, id);
 }
 
 /* ---- what leaves --------------------------------------------------------- */
 
 static void pass(cel_fold_window *window, const cel_task *task) {
-  window->config.pass(window->config.context, task);
+  if (window->ready.n > 0)
+    cel_vec_push(&window->ready, task);
+  else
+    window->config.pass(window->config.context, task);
   bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
   if (!bound || !window->formed) return;
   cel_eras_close(&window->eras, task->id);
   window->formed = false;
+}
+
+/* Nothing waits any longer to be told. */
+static void settle(cel_fold_window *window) {
+  for (uint32_t i = 0; i < window->ready.n; ++i)
+    window->config.pass(window->config.context, window->ready.at[i]);
+  cel_vec_clear(&window->ready);
+}
+
+/* The next tasks are looked at; held back until they have told all are those
+ * that are not as many as they may be. */
+static void pass_fold(cel_fold_window *window, const cel_task *fold) {
+  settle(window);
+  window->formed = true;
+  cel__fold_watch_begin(&window->watch, fold);
+  window->spare = window->most - fold->folded->steps;
+  if (window->config.stores || window->spare <= 0)
+    pass(window, fold);
+  else
+    cel_vec_push(&window->ready, fold);
+}
+
+/* What comes may say what is unread of the last fold. */
+static void watch(cel_fold_window *window, const cel_task *task) {
+  const cel_task *fold = window->watch.fold;
+  if (fold == NULL) return;
+  bool open = cel__fold_watch_see(&window->watch, task), full = false;
+  if (task->kind == CEL_TASK_KERNEL)
+    full = --window->spare <= 0 ||
+           task->lap - fold->lap >= (uint64_t)window->config.laps;
+  if (!open) window->watch.fold = NULL;
+  if (!open || full) settle(window);
 }
 
 static void tell(cel_fold_window *window, const cel_task *task,
@@ -61,23 +104,28 @@ static void tell(cel_fold_window *window, const cel_task *task,
 /* What is held, as `next` may not follow; or null. */
 static void flush(cel_fold_window *window, const cel_task *next) {
   cel__fold_chain *chain = &window->chain;
+  bool folded = false;
   if (chain->tasks.n == 1) {
     tell(window, chain->tasks.at[0], next);
     pass(window, chain->tasks.at[0]);
   } else if (chain->tasks.n > 1) {
+    folded = true;
     cel__fold_chain_grow(chain);
-    window->formed = true;
-    pass(window, cel__fold_compose(&window->rules, chain,
-                                   cel_eras_arena(&window->eras)));
+    pass_fold(window, cel__fold_compose(&window->rules, chain,
+                                        cel_eras_arena(&window->eras)));
   }
   cel__fold_chain_clear(chain);
-  for (uint32_t i = 0; i < window->behind.n; ++i)
+  for (uint32_t i = 0; i < window->behind.n; ++i) {
+    if (folded) watch(window, window->behind.at[i]);
     pass(window, window->behind.at[i]);
+  }
   cel_vec_clear(&window->behind);
+  if (folded && next != NULL) watch(window, next);
 }
 
 void cel_fold_window_flush(cel_fold_window *window) {
   flush(window, NULL);
+  settle(window);
 }
 
 /* ---- what comes ---------------------------------------------------------- */
@@ -131,6 +179,7 @@ static bool hold(cel_fold_window *window, const cel_task *task) {
 }
 
 void cel_fold_window_add(cel_fold_window *window, const cel_task *task) {
+  watch(window, task);
   if (window->config.off) {
     pass(window, task);
   } else if (goes_behind(task)) {

@@ -2,7 +2,7 @@
  *
  * All tasks go through it, in order. While each task may follow the ones that
  * are held, it is held too; when one may not, or there are as many as one of
- * them says, or the program has come CEL_FOLD_LAPS laps further, they leave as
+ * them says, or the program has come `laps` laps further, they leave as
  * one fold. Horizons and frees do not end that: they leave behind the fold. A
  * free is of no account, as each rank's collector decides when it comes; and so
  * are time and what memory is left: ranks form the same folds from the same
@@ -11,6 +11,11 @@
  * A program that makes a buffer for each step, and frees the last one, would so
  * have those of all steps at a time. So where nobody asks for a fold, its steps
  * are the first to write few buffers (CEL_TUNE_FOLD_FRESH).
+ *
+ * A fold of fewer steps than it may have is held back a little longer, while
+ * there are not so many tasks behind it, until they say which of the buffers
+ * that it writes are unread (unread.h); nothing follows from that but what
+ * devices store. Of others it is said when they are on their way already.
  *
  * What main waits for never stays here, as it is a fence or an epoch, which may
  * not be a step. Who holds main back for what has been submitted counts what
@@ -34,6 +39,7 @@ typedef struct cel_fold_config {
   cel_fold_machine machine;
   int64_t ranks;
   int32_t laps; /* held at most */
+  bool stores;  /* devices store all that steps write */
   /* Takes tasks and folds, in the order of ids. */
   void (*pass)(void *context, const cel_task *task);
   /* Null; or is told why a task that reads more than its items' own leaves

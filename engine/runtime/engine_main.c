@@ -403,6 +403,7 @@ static void make_graph(cel_engine *e) {
                                                 : CEL_FOLD_PROCESSOR,
                            .ranks = c->transport->ranks,
                            .laps = c->laps_ahead > 1 ? c->laps_ahead / 2 : 1,
+                           .stores = !c->alike || !c->gpus,
                            .pass = pass_task,
                            .alone = c->profile != NULL ? note_alone : NULL,
                            .context = e};

@@ -46,7 +46,7 @@ describe("the window of folds", function()
     local settings = ffi.new("cel_fold_config")
     settings.machine = "CEL_FOLD_" .. (config.machine or "PROCESSOR")
     settings.ranks, settings.laps, settings.pass = config.ranks or 1, config.laps or 99, pass
-    settings.off = config.off or false
+    settings.off, settings.stores = config.off or false, not config.leaves_out
     settings.alone = alone
     p = program.new({ step = config.step or 1000, breadth = 1000 })
     settings.rules = p.rules
@@ -193,6 +193,97 @@ describe("the window of folds", function()
       assert.same({ between_id, d, e }, ids)
     end)
   end
+
+  -- Numbers of the accesses of what has left that nobody reads.
+  local function unread(fold)
+    local out = {}
+    for i = 0, fold.accesses - 1 do
+      local access = fold.access[i]
+      if access.mode == c.CEL_MODE_DISCARD_WRITE and
+          c.cel_fold_is_unread(fold, access.buffer) then
+        out[#out + 1] = access.buffer == u and "u" or "v"
+      end
+    end
+    return out
+  end
+
+  it("says which buffers a fold leaves that nobody reads before they are overwritten", function()
+    local w = p:buffer({ 32 }, { init = true })
+    local behind = {
+      v = { function() step(u, v) end, function() step(w, v, { radius = 0 }) end,
+        function() p:free(v) end },
+      [""] = { function() step(v, w) step(u, v) end,
+        function() step(u, v, { mode = "write" }) end,
+        function()
+          task { { w, "read", same(1) }, { v, "discard_write", same(1) }, range = { 31 } }
+        end,
+        function() p:epoch() step(u, v) end,
+        function() task { kind = "host", { v, "read", same(1) } } step(u, v) end },
+      ["u,v"] = { function() step(w, v, { radius = 0 }) step(v, u) end,
+        function() p:free(v) p:free(u) end },
+    }
+    for expected, ways in pairs(behind) do
+      for n, way in ipairs(ways) do
+        passed = {}
+        step(u, v, { fold = 2 })
+        step(v, u, { fold = 2 })
+        assert.equal(1, #passed)
+        assert.same({}, unread(passed[1]))
+        way()
+        assert.equal(expected, table.concat(unread(passed[1]), ","), expected .. " " .. n)
+        c.cel_fold_window_flush(window)
+        close()
+        open()
+        w = p:buffer({ 32 }, { init = true })
+      end
+    end
+  end)
+
+  it("looks at the task that ends a fold, and at what is freed between its steps", function()
+    local w = p:buffer({ 32 }, { init = true })
+    local x = p:buffer({ 32 }, { init = true })
+    step(u, v, { radius = 0 })
+    step(v, w, { radius = 0 })
+    p:free(v)
+    step(w, u, { radius = 0 })
+    task { { w, "read", same(1) }, { x, "discard_write", same(1) }, fold = 1 }
+    step(u, w)
+    assert.same({ "v" }, unread(passed[1]))
+  end)
+
+  it("holds a fold back for that where there might have been more steps", function()
+    close()
+    open { leaves_out = true }
+    local a, b = step(u, v), step(v, u)
+    local w = p:buffer({ 32 }, { init = true })
+    local other = task { { w, "write", same(1) }, fold = 1 }
+    assert.same({}, left())
+    local d = step(u, v)
+    assert.same({ { a, b }, other }, left())
+    c.cel_fold_window_flush(window)
+    assert.same({ { a, b }, other, d }, left())
+  end)
+
+  it("holds no more tasks back than a fold may have, and none that main waits for", function()
+    close()
+    open { leaves_out = true }
+    local w = p:buffer({ 32 }, { init = true })
+    local ids = { step(u, v, { fold = 4 }), step(v, u, { fold = 4 }) }
+    local first = task { { w, "write", same(1) }, fold = 1 }
+    assert.same({}, left())
+    local second = task { { w, "write", same(1) }, fold = 1 }
+    assert.same({ ids, first, second }, left())
+    passed = {}
+    ids = { step(u, v, { fold = 4 }), step(v, u, { fold = 4 }) }
+    task { { w, "write", same(1) }, fold = 1 }
+    assert.same({}, left())
+    p:epoch()
+    assert.equal(3, #passed)
+    assert.same(ids, left()[1])
+    passed = {}
+    for i = 1, 4 do ids[i] = step(i % 2 == 1 and u or v, i % 2 == 1 and v or u, { fold = 4 }) end
+    assert.same({ ids }, left())
+  end)
 
   it("lets horizons and frees go behind, in order", function()
     close()

@@ -206,7 +206,8 @@ typedef enum harm {
   HARM_REST,    /* a step that is left alone is left out */
   HARM_NEAR,    /* devices are told that steps read nothing around items */
   HARM_RIM,     /* what lies beyond a range stays where the rest was */
-  HARM_STAY     /* devices that leave a fold elsewhere leave it where it was */
+  HARM_STAY,    /* devices that leave a fold elsewhere leave it where it was */
+  HARM_UNREAD   /* devices are told that nobody reads what a fold leaves */
 } harm;
 
 /* A rank that dies or falls silent (`fault`), on the cluster's clock; lost_ns

@@ -2,7 +2,7 @@
  *                 [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink]
  *                 [--print] [--diverge] [--fail] [--lose]
  *                 [--fault NAME]: drop, swap, duplicate; thin, flat, dead,
- *                 discard, rest; near
+ *                 discard, rest; near, rim, stay, unread
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
@@ -49,7 +49,8 @@ static int usage(void) {
       "  [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
       "[--diverge] [--fail] [--lose]\n"
       "  [--fault "
-      "drop|swap|duplicate|thin|flat|dead|discard|rest|near|rim|stay]\n");
+      "drop|swap|duplicate|thin|flat|dead|discard|rest|near|rim|stay|unread]"
+      "\n");
   return 2;
 }
 
@@ -65,8 +66,8 @@ static bool parse_fault(const char *name, cel_fault *out) {
 
 static bool parse_harm(const char *name, harm *out) {
   static const char *const names[] = {NULL,   "thin", "flat", "dead", "discard",
-                                      "rest", "near", "rim",  "stay"};
-  for (int i = 1; i < 9; ++i)
+                                      "rest", "near", "rim",  "stay", "unread"};
+  for (int i = HARM_NOT + 1; i <= HARM_UNREAD; ++i)
     if (strcmp(names[i], name) == 0) *out = (harm)i;
   return *out != HARM_NOT;
 }

@@ -73,7 +73,7 @@ describe("random programs", function()
     end)
   end
 
-  for _, fault in ipairs({ "rim", "stay", "near" }) do
+  for _, fault in ipairs({ "rim", "stay", "unread", "near" }) do
     it("fail when devices take steps together wrongly: " .. fault, function()
       local _, failures = run("--count 400 --fault " .. fault)
       assert.is_true(failures >= 1)

@@ -492,15 +492,15 @@ void rank_open_gpus(rank *r) {
 static void (*submit_truly)(cel_backend *b, int32_t device, int32_t lane,
                             cel_job *job);
 static harm submit_harm;
-static uint64_t carried_out[CEL_FOLD_TO_SPARE + 1], kept_boxes;
+static uint64_t carried_out[CEL_FOLD_TO_SPARE + 1], kept_boxes, unread;
 
 void rank_print_folds(void) {
   printf("parts of folds: %llu plain, %llu in place, %llu to spare memory, "
-         "%llu boxes kept\n",
+         "%llu boxes kept, %llu arrays unread\n",
          (unsigned long long)carried_out[CEL_FOLD_PLAIN],
          (unsigned long long)carried_out[CEL_FOLD_IN_PLACE],
          (unsigned long long)carried_out[CEL_FOLD_TO_SPARE],
-         (unsigned long long)kept_boxes);
+         (unsigned long long)kept_boxes, (unsigned long long)unread);
 }
 
 static void bring_near(const cel_fold_view *uses, int32_t n) {
@@ -517,6 +517,10 @@ static void harm_fold(cel_fold_job *fold) {
     cel_fold_array *array = (cel_fold_array *)(uintptr_t)&fold->array[a];
     if (array->spare != NULL) array->spare = array->memory.base;
   }
+  for (int32_t a = 0; submit_harm == HARM_UNREAD && a < fold->arrays; ++a) {
+    cel_fold_array *array = (cel_fold_array *)(uintptr_t)&fold->array[a];
+    if (array->spare == NULL) array->live = false;
+  }
 }
 
 static void submit_watched(cel_backend *b, int32_t device, int32_t lane,
@@ -525,6 +529,8 @@ static void submit_watched(cel_backend *b, int32_t device, int32_t lane,
   for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
     ++carried_out[f->manner];
     kept_boxes += f->copies;
+    for (int32_t a = 0; a < f->arrays; ++a)
+      unread += f->manner != CEL_FOLD_PLAIN && !f->array[a].live;
     harm_fold((cel_fold_job *)(uintptr_t)f);
   }
   submit_truly(b, device, lane, job);
@@ -587,6 +593,7 @@ void rank_start(rank *r, bool threads) {
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,
                               .alike = p->alike,
+                              .gpus = p->fold > 1 && p->seed / 4 % 2 == 0,
                               .count_most = p->count_most,
                               .tree_least = p->tree_least,
                               .saw_fence = r->saw_fence};
