@@ -6,7 +6,8 @@
 // accessors of the fold's arrays lead:
 //   chain  each item is carried through all steps by one thread, which keeps
 //          its element of each array in registers: for steps that touch nothing
-//          but their items' own elements;
+//          but their items' own elements. The last one may reduce: then items
+//          are each thread's, and come in the order, that it has by itself;
 //   tile   a block keeps a tile of each array in shared memory, with as much
 //          around it as the steps reach, and computes step after step there. At
 //          each step what is right is less by that step's reach; what is right
@@ -159,6 +160,40 @@ struct step_as<F, Margin, signature<void (*)(Item, P...)>, A...> {
   run(const packed &a, const item<dims> &it, const Place &place) {
     call(a, it, place, typename sig::all());
   }
+
+  // ---- of a kernel that reduces
+
+  static constexpr bool reduces = sig::reduces;
+  template <int K, class Q, class Place>
+  static __device__ __forceinline__ Q placed(Q q, const Place &place) {
+    if constexpr (traits<Q>::views == 1) {
+      constexpr int array = array_of(sig::view_of(K));
+      if constexpr (array >= 0) place.template put<array>(q);
+    }
+    return q;
+  }
+  // As reducing::run_all; `each` calls a function of an item and a place.
+  template <class Each, int... K>
+  static __device__ __forceinline__ void
+  reduce_all(const packed &a, const Each &each, indices<K...>) {
+    using R = reducing<F>;
+    typename R::all p;
+    unsigned at = 0;
+    (R::template use<K, typename bare<P>::type>::template begin<false>(a, p,
+                                                                       at),
+     ...);
+    each([&](const item<dims> &it, const auto &place) {
+      F(it,
+        placed<K>(R::template use<K, typename bare<P>::type>::give(a, p, it),
+                  place)...);
+    });
+    R::finish(a, p, typename sig::all());
+  }
+  template <class Each>
+  static __device__ __forceinline__ void reduce(const packed &a,
+                                                const Each &each) {
+    reduce_all(a, each, typename sig::all());
+  }
 };
 template <auto F, class Margin, int... A>
 using step = step_as<F, Margin, signature<decltype(F)>, A...>;
@@ -199,6 +234,48 @@ template <int Below, int Beyond, int More = 0> struct within {
   }
 };
 
+struct no_last {
+  template <class... T>
+  __device__ __forceinline__ void operator()(const T &...) const {
+  }
+};
+
+// A thread's items where a kernel reduces, as reducing::each_item has them.
+template <int D> struct items_of_thread {
+  index count;
+
+  __device__ __forceinline__ explicit items_of_thread(const launch &w) {
+    const unsigned begin[3] = {blockIdx.x * blockDim.x + threadIdx.x,
+                               blockIdx.y * blockDim.y + threadIdx.y,
+                               blockIdx.z * blockDim.z + threadIdx.z};
+    const unsigned step[3] = {gridDim.x * blockDim.x, gridDim.y * blockDim.y,
+                              gridDim.z * blockDim.z};
+    count = 1;
+    for (int d = 0; d < D; ++d) {
+      const unsigned end = w.extent[D - 1 - d];
+      from[d] = at[d] = begin[d];
+      by[d] = step[d];
+      count *= from[d] < end ? (end - 1 - from[d]) / by[d] + 1 : 0;
+    }
+  }
+  __device__ __forceinline__ item<D> next(const launch &w) {
+    item<D> it = {};
+    for (int d = 0; d < D; ++d) {
+      it.at[d] = w.min[d] + at[D - 1 - d];
+      it.size[d] = w.range[d];
+    }
+    at[0] += by[0];
+    for (int d = 0; d < D - 1 && at[d] >= w.extent[D - 1 - d]; ++d) {
+      at[d] = from[d];
+      at[d + 1] += by[d + 1];
+    }
+    return it;
+  }
+
+private:
+  unsigned at[D], from[D], by[D]; // x first
+};
+
 template <class All, class... Steps> struct fold;
 template <class... E, class... Steps>
 struct fold<fold_elements<E...>, Steps...> {
@@ -218,6 +295,11 @@ struct fold<fold_elements<E...>, Steps...> {
   static constexpr int threads = 256;
 
   // ---- chain
+
+  // Where the last step reduces there are no more blocks than a large GPU has
+  // at a time, if each takes few registers; long elements would not fit there.
+  static constexpr int resident =
+      (Steps::reduces || ...) && (E::size + ... + 0) <= 16 ? 8 : 0;
 
   template <class Of> struct alignas(16) kept_element {
     unsigned char at[Of::size];
@@ -246,11 +328,15 @@ struct fold<fold_elements<E...>, Steps...> {
     if (a.stores) Of::copy(a.to + place_in(a, at) * Of::size, get<A>(all).at);
   }
 
-  template <class S, class... Rest, class P, class Place>
-  static __device__ __forceinline__ void carry(const P &p, const item<D> &it,
-                                               const Place &place) {
-    S::run(p.first, it, place);
-    if constexpr (sizeof...(Rest) > 0) carry<Rest...>(p.rest, it, place);
+  // All steps but one that reduces, which is the last; `last` gets that one.
+  template <class S, class... Rest, class P, class Place, class Last>
+  static __device__ __forceinline__ void
+  carry(const P &p, const item<D> &it, const Place &place, const Last &last) {
+    if constexpr (S::reduces)
+      last(it, place);
+    else
+      S::run(p.first, it, place);
+    if constexpr (sizeof...(Rest) > 0) carry<Rest...>(p.rest, it, place, last);
   }
 
   template <int... A>
@@ -260,12 +346,53 @@ struct fold<fold_elements<E...>, Steps...> {
     kept all;
     coordinates<D>::of(it, at);
     (load<A, E>(p, all, at), ...);
-    carry<Steps...>(p.steps, it, in_registers{all});
+    carry<Steps...>(p.steps, it, in_registers{all}, no_last());
     (store<A, E>(p, all, at), ...);
   }
+
+  // Some items of a thread, so that loads are under way for all of them.
+  template <int N, class Last, int... A>
+  static __device__ __forceinline__ void some(const packed &p,
+                                              items_of_thread<D> &items,
+                                              const Last &last, indices<A...>) {
+    item<D> it[N];
+    kept all[N];
+    index at[3];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      it[i] = items.next(p.launch.where);
+      coordinates<D>::of(it[i], at);
+      (load<A, E>(p, all[i], at), ...);
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      carry<Steps...>(p.steps, it[i], in_registers{all[i]}, last);
+      coordinates<D>::of(it[i], at);
+      (store<A, E>(p, all[i], at), ...);
+    }
+  }
+  template <class S, class... Rest, class P>
+  static __device__ __forceinline__ void ended(const packed &p, const P &at) {
+    if constexpr (sizeof...(Rest) > 0) {
+      ended<Rest...>(p, at.rest);
+    } else {
+      S::reduce(at.first, [&](const auto &last) {
+        items_of_thread<D> items(p.launch.where);
+        index n = items.count;
+#pragma unroll 1
+        for (; n >= 4; n -= 4) some<4>(p, items, last, every());
+#pragma unroll 1
+        for (; n > 0; --n) some<1>(p, items, last, every());
+      });
+    }
+  }
+
   static __device__ __forceinline__ void chain(const packed &p) {
-    each_item<D, false>(p.launch.where,
-                        [&](const item<D> &it) { one(p, it, every()); });
+    if constexpr ((Steps::reduces || ...))
+      ended<Steps...>(p, p.steps);
+    else
+      each_item<D, false>(p.launch.where,
+                          [&](const item<D> &it) { one(p, it, every()); });
   }
 
   // ---- tile: of 64 x 64 items, each thread has some rows of one column
@@ -432,7 +559,8 @@ struct fold<fold_elements<E...>, Steps...> {
 } // namespace celer
 
 #define CELER_CHAIN(...)                                                       \
-  extern "C" __global__ void __launch_bounds__(256) celer_fused(               \
+  extern "C" __global__ void                                                   \
+  __launch_bounds__(256, celer::fold<__VA_ARGS__>::resident) celer_fused(      \
       const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
     celer::fold<__VA_ARGS__>::chain(celer_given);                              \
   }

@@ -431,6 +431,17 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     return last;
   }
 
+  // What all items came to.
+  template <int... K>
+  static __device__ __forceinline__ void finish(const packed &a, all &p,
+                                                indices<K...>) {
+    (use<K, typename bare<P>::type>::leave(a, p), ...);
+    if constexpr (room_at(sig::count) > 0) {
+      if (block_count() == 1 || !is_last(a)) return;
+      (use<K, typename bare<P>::type>::end(a), ...);
+    }
+  }
+
   // Shares: arrays lie in shared memory. That it is known beforehand lets loads
   // overtake atomics there.
   template <bool Shares, int... K>
@@ -445,11 +456,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     });
     if (Shares) __syncthreads();
     (use<K, typename bare<P>::type>::template merge<Shares>(a, p), ...);
-    (use<K, typename bare<P>::type>::leave(a, p), ...);
-    if constexpr (room_at(sig::count) > 0) {
-      if (block_count() == 1 || !is_last(a)) return;
-      (use<K, typename bare<P>::type>::end(a), ...);
-    }
+    finish(a, p, typename sig::all());
   }
 
   template <int... K>

@@ -228,12 +228,19 @@ static uint64_t left(cel_backend *b, int32_t memory) {
                        : capacity - ((const simulated *)b)->used[memory];
 }
 
+/* Its last step is carried out as a whole. */
+static bool ends_reducing(const cel_fold_job *fold) {
+  return fold->steps > 1 && fold->step[fold->steps - 1].work->reducers > 0;
+}
+
 /* Some steps, in any manner. */
 static cel_fold_manner folds(cel_backend *b, int32_t device,
                              cel_fold_job *fold) {
   simulated *s = (simulated *)b;
+  cel_fold_job in_bands = *fold;
   (void)device;
-  if (!cel__bands_suit(fold)) return CEL_FOLD_PLAIN;
+  in_bands.steps -= ends_reducing(fold);
+  if (!cel__bands_suit(&in_bands)) return CEL_FOLD_PLAIN;
   if (!b->spares) return CEL_FOLD_IN_PLACE;
   if (cel_random_chance(&s->random, 30))
     fold->steps = (int32_t)cel_random_int(&s->random, 1, fold->steps);
@@ -356,7 +363,8 @@ static cel_status run_fold(simulated *s, const cel_job *job) {
     cel_job part = *job;
     alone.next = NULL;
     part.fold = &alone;
-    bool bands = !s->face.spares || f->manner == CEL_FOLD_IN_PLACE;
+    bool bands = (!s->face.spares || f->manner == CEL_FOLD_IN_PLACE) &&
+                 !ends_reducing(f);
     CEL_TRY(bands ? run_bands(s, &part) : cel__fold_carry_out(&part));
     if (f->manner != CEL_FOLD_PLAIN) spoil(s, f);
   }

@@ -131,7 +131,8 @@ static uint32_t end_view(const cel_folding *f, int32_t s) {
 static bool is_written(const cel_folding *f, uint32_t from, uint32_t to,
                        const cel_allocation *in) {
   for (uint32_t i = from; i < to; ++i)
-    if (f->uses.at[i].writes && f->lies.at[i] == in) return true;
+    if (f->uses.at[i].writes && !f->anywhere.at[i] && f->lies.at[i] == in)
+      return true;
   return false;
 }
 
@@ -167,6 +168,24 @@ static bool is_live(const planning *p, int32_t end, const cel_allocation *in) {
   return !cel_fold_is_unread(p->task, in->buffer);
 }
 
+/* Where a step's views lie; their arrays are not known yet. */
+static void lay_views(const planning *p, int32_t s) {
+  cel_folding *f = p->f;
+  const cel_work *work = f->calls.at[s].work;
+  const uint32_t first = first_view(f, s);
+  for (uint32_t i = first; i < end_view(f, s); ++i) {
+    const cel_allocation *in = f->lies.at[i];
+    f->uses.at[i].array = -1;
+    f->views.at[i].base = in != NULL ? in->address : NULL;
+    if (in != NULL) f->views.at[i].layout = in->layout;
+  }
+  for (int32_t r = 0; r < work->reducers; ++r) {
+    const int32_t k = work->reducer[r].view;
+    f->views.at[first + (uint32_t)k].box = p->fold->step[s].view[k].box;
+    cel_translate_row(&f->views.at[first + (uint32_t)k], &work->reducer[r]);
+  }
+}
+
 /* A part of the steps [s, s + n). False: one of them reads anywhere what one of
  * them writes, or there are too many views. */
 static bool make_part(const planning *p, int32_t s, int32_t n, uint32_t first,
@@ -175,11 +194,9 @@ static bool make_part(const planning *p, int32_t s, int32_t n, uint32_t first,
   uint32_t from = first_view(f, s), to = end_view(f, s + n - 1);
   bool fine = true;
   f->arrays.n = f->made.n = first;
+  for (int32_t i = s; i < s + n; ++i) lay_views(p, i);
   for (uint32_t i = from; i < to; ++i) {
     const cel_allocation *in = f->lies.at[i];
-    f->uses.at[i].array = -1;
-    f->views.at[i].base = in != NULL ? in->address : NULL;
-    if (in != NULL) f->views.at[i].layout = in->layout;
     if (in == NULL || !is_written(f, from, to, in)) continue;
     fine = fine && !f->anywhere.at[i];
     f->uses.at[i].array = array_of(f, first, i);

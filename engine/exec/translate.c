@@ -46,8 +46,7 @@ static void translate_copy(cel_job *job, const cel_instr *instr) {
   if (instr->kind == CEL_INSTR_INIT) job->init = instr->copy.to->buffer->init;
 }
 
-/* One row of partial results as a view of what is reduced into. */
-static void see_row(cel_view *view, const cel_reducer *reducer) {
+void cel_translate_row(cel_view *view, const cel_reducer *reducer) {
   const cel_box *layout = &view->layout;
   int64_t n = cel_box_volume(&reducer->extent);
   cel_assert(view->box.max[0] - view->box.min[0] == 1 &&
@@ -119,7 +118,7 @@ static void translate_call(cel_record *record, const cel_instr *instr,
     if (access->in_place)
       view->holds = access->mode == CEL_MODE_READ_WRITE;
     else
-      see_row(view, reducer);
+      cel_translate_row(view, reducer);
   }
   record->job.collective_group = task->collective_group;
   record->job.call = (cel_call){.chunk = instr->run.chunk,

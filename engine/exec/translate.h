@@ -63,6 +63,8 @@ void cel_records_release(cel_records *records);
 /* How far an access reaches around items, or that it writes them, as one of an
  * array; of array -1: it reads otherwise. False: it writes otherwise. */
 bool cel_translate_use(const cel_access *access, cel_fold_view *out);
+/* One row of partial results as a view of what is reduced into. */
+void cel_translate_row(cel_view *view, const cel_reducer *reducer);
 /* COPY, INIT, KERNEL without a fold, HOST: fills record->job. */
 void cel_translate_job(cel_record *record, const cel_instr *instr, int64_t rank,
                        int64_t ranks);

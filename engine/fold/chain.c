@@ -16,8 +16,7 @@ void cel__fold_chain_clear(cel__fold_chain *chain) {
 
 /* What it computes is a matter of its accesses alone, item by item. */
 static bool is_itemwise(const cel_work *work) {
-  return work != NULL && work->alike && !work->lua && work->reducers == 0 &&
-         work->work_group[0] == 0;
+  return work != NULL && work->alike && !work->lua && work->work_group[0] == 0;
 }
 
 static bool has_steps_range(const cel_task *task) {
@@ -27,8 +26,11 @@ static bool has_steps_range(const cel_task *task) {
 }
 
 bool cel__fold_may_be_step(const cel_task *task) {
-  return task->fold != 1 && has_steps_range(task) && is_itemwise(task->work) &&
-         task->reduces == 0;
+  return task->fold != 1 && has_steps_range(task) && is_itemwise(task->work);
+}
+
+bool cel__fold_ends(const cel_task *task) {
+  return task->reduces != 0;
 }
 
 static bool reaches(const cel_reach *reach) {
@@ -53,13 +55,15 @@ static bool is_divided_alike(const cel_task *a, const cel_task *b) {
 
 /* Whether what another step, or the same one, does with the buffer stands in
  * the way: it is written twice in a step, read as a table where some step
- * writes it, or read around an item by the step that writes it. */
+ * writes it, or read around an item by the step that writes it; or something
+ * is reduced into it. */
 static bool collide(const cel__fold_access *a, const cel__fold_access *b,
                     bool same_step) {
   bool writes_a = a->role == CEL_FOLD_WRITTEN,
        writes_b = b->role == CEL_FOLD_WRITTEN;
-  if (a->access->buffer != b->access->buffer || (!writes_a && !writes_b))
-    return false;
+  if (a->access->buffer != b->access->buffer) return false;
+  if (a->role == CEL_FOLD_REDUCED || b->role == CEL_FOLD_REDUCED) return true;
+  if (!writes_a && !writes_b) return false;
   if (writes_a && writes_b) return same_step;
   const cel__fold_access *read = writes_a ? b : a;
   if (read->role == CEL_FOLD_TABLE) return true;
@@ -74,15 +78,21 @@ static bool take_accesses(cel__fold_chain *chain, const cel_task *task,
   for (uint32_t i = 0; i < task->accesses; ++i) {
     cel__fold_access own = {.access = &task->access[i], .from = -1};
     own.role = cel_fold_role_of(own.access, &own.reach);
-    if (own.role == CEL_FOLD_OTHER || own.role == CEL_FOLD_REDUCED ||
-        own.access->in_place || own.access->buffer->apart ||
-        (!alike && reaches(&own.reach)))
+    if (own.role == CEL_FOLD_OTHER || own.access->in_place ||
+        own.access->buffer->apart || (!alike && reaches(&own.reach)))
       return false;
     for (uint32_t k = 0; k < chain->accesses.n; ++k)
       if (collide(&chain->accesses.at[k], &own, k >= first)) return false;
     cel_vec_push(&chain->accesses, own);
   }
   return true;
+}
+
+/* An item that two ranks compute would count twice. */
+static bool may_end(const cel__fold_chain *chain) {
+  for (uint32_t i = 0; i < chain->accesses.n; ++i)
+    if (reaches(&chain->accesses.at[i].reach)) return false;
+  return chain->tasks.n > 0;
 }
 
 static int32_t writer_of(const cel__fold_chain *chain,
@@ -102,7 +112,8 @@ bool cel__fold_chain_add(cel__fold_chain *chain, const cel_task *task,
   if (!cel__fold_may_be_step(task) || chain->tasks.n == CEL_FOLD_STEPS ||
       (chain->tasks.n > 0 && !is_divided_alike(chain->tasks.at[0], task)))
     return false;
-  if (!take_accesses(chain, task, alike)) {
+  if (!take_accesses(chain, task, alike) ||
+      (cel__fold_ends(task) && !may_end(chain))) {
     chain->accesses.n = n;
     return false;
   }

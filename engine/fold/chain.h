@@ -40,6 +40,9 @@ bool cel__fold_chain_add(cel__fold_chain *chain, const cel_task *task,
                          bool alike);
 /* Whether the task may be a step at all. */
 bool cel__fold_may_be_step(const cel_task *task);
+/* Whether it could only be the last step, as it reduces; and only where no step
+ * reads around its items. */
+bool cel__fold_ends(const cel_task *task);
 /* Fills in `grows`. */
 void cel__fold_chain_grow(cel__fold_chain *chain);
 

@@ -183,7 +183,8 @@ static const cel_access *written(const cel__fold_chain *chain,
                                  const cel_buffer *buffer) {
   for (uint32_t i = 0; i < chain->accesses.n; ++i)
     if (chain->accesses.at[i].access->buffer == buffer &&
-        chain->accesses.at[i].role == CEL_FOLD_WRITTEN)
+        (chain->accesses.at[i].role == CEL_FOLD_WRITTEN ||
+         chain->accesses.at[i].role == CEL_FOLD_REDUCED))
       return chain->accesses.at[i].access;
   return NULL;
 }

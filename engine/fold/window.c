@@ -165,7 +165,8 @@ static bool add(cel_fold_window *window, const cel_task *task) {
     return false;
   window->fresh += fresh;
   if (first || steps < window->most) window->most = steps;
-  if (chain->tasks.n >= (uint32_t)window->most) flush(window, NULL);
+  if (chain->tasks.n >= (uint32_t)window->most || cel__fold_ends(task))
+    flush(window, NULL);
   return true;
 }
 

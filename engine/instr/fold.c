@@ -165,6 +165,12 @@ static bool may_sweep(const cel_instr_graph *graph, const cel_fold *fold,
   return true;
 }
 
+/* Steps that may go in bands: one that reduces does so at once. */
+static int32_t steps_of(const cel_fold *fold) {
+  int32_t n = fold->steps;
+  return fold->step[n - 1].task->reduces != 0 ? n - 1 : n;
+}
+
 /* As many steps from `first` on as go in one sweep, or one after another: all
  * that fit together, or the first alone, where no two go in bands. */
 static void plan_sweep(cel_instr_graph *graph, sweep *w) {
@@ -174,7 +180,8 @@ static void plan_sweep(cel_instr_graph *graph, sweep *w) {
   for (int32_t s = w->first; s < w->fold->steps; ++s)
     most += w->fold->step[s].task->accesses;
   swept *room = cel__emission_room(graph->emission, most * sizeof *room);
-  for (w->last = w->fold->steps; w->last - w->first > 1; --w->last) {
+  w->last = (int32_t)larger(steps_of(w->fold), w->first + 1);
+  for (; w->last - w->first > 1; --w->last) {
     plan_shifts(w, room);
     touched bytes = count_bytes(w, block, room);
     cel_box box = cel_fold_box(w->fold, w->first, w->chunk);
@@ -230,7 +237,7 @@ static cel_status fuses(cel_instr_graph *graph, const cel_command *command,
   if (*out && sweeps) {
     sweep w = {.fold = command->task->folded, .chunk = &command->chunk};
     plan_sweep(graph, &w);
-    *out = w.bands == 1 && w.last == w.fold->steps;
+    *out = w.bands == 1 && w.last == steps_of(w.fold);
   }
   if (!*out || !cel__memory_limited(graph->memories)) return CEL_E_OK;
   CEL_TRY(cel__plan_make(graph, command));

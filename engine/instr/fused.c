@@ -61,7 +61,7 @@ static void widen(cel_instr_graph *graph, uint32_t first,
 
 static cel_status view_of(cel_instr_graph *graph, const cel_access *access,
                           const cel_box *chunk, cel_box *out) {
-  CEL_TRY(cel_images_eval(&graph->images, &access->use, chunk, &graph->reads));
+  CEL_TRY(cel__plan_touched(graph, 0, access, chunk, &graph->reads));
   *out = cel_region_hull(&graph->reads);
   return CEL_E_OK;
 }
@@ -110,14 +110,15 @@ static cel_status make_step(cel_instr_graph *graph, int32_t s,
   return CEL_E_OK;
 }
 
-/* What the allocations that the plan writes in keep. */
+/* What the allocations that the plan writes in keep; rows of what it reduces
+ * stay where they are. */
 static void make_kept(cel_instr_graph *graph, cel_instr_fold *out) {
   cel__plan *plan = &graph->plan;
   const cel_box *range = &plan->command->task->range;
   CEL_VEC(cel_place_in) kept = {0};
   for (uint32_t i = 0; i < plan->used; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
-    if (!touch->produces) continue;
+    if (!touch->produces || plan->command->task->access[i].rows > 0) continue;
     cel__coherence_leave(graph->coherence, touch->lies, range, &graph->reads);
     for (uint32_t b = 0; b < graph->reads.n; ++b)
       cel_vec_push(&kept,

@@ -81,16 +81,14 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   return CEL_E_OK;
 }
 
-/* What a part touches by an access; of rows it writes each part has the next,
- * and reads all of this rank's. */
-static cel_status evaluate(cel_instr_graph *graph, uint32_t p,
-                           const cel_access *access, cel_region *out) {
+cel_status cel__plan_touched(cel_instr_graph *graph, uint32_t p,
+                             const cel_access *access, const cel_box *chunk,
+                             cel_region *out) {
   const cel__plan *plan = &graph->plan;
   bool alone = plan->command->task->placement == CEL_PLACE_ONCE;
   int64_t me = alone ? 0 : graph->config.rank; /* of the chunks */
   if (access->rows == 0)
-    return cel_images_eval(&graph->images, &access->use,
-                           &plan->parts.at[p].chunk, out);
+    return cel_images_eval(&graph->images, &access->use, chunk, out);
   cel_box row = access->buffer->extent;
   bool reads = cel_mode_consumes(access->mode);
   row.min[0] = me * access->rows + (reads ? 0 : p);
@@ -115,7 +113,8 @@ static cel_status touch_parts(cel_instr_graph *graph) {
       touch->produces = cel_mode_produces(access->mode);
       touch->arrives = false;
       touch->continues = plan->parts.at[p].continues;
-      CEL_TRY(evaluate(graph, p, access, &touch->region));
+      CEL_TRY(cel__plan_touched(graph, p, access, &plan->parts.at[p].chunk,
+                                &touch->region));
       touch->hull = cel_region_hull(&touch->region);
     }
   return CEL_E_OK;

@@ -251,6 +251,27 @@ describe("the window of folds", function()
     assert.same({ "v" }, unread(passed[1]))
   end)
 
+  it("ends with what reduces, where nobody reads around an item", function()
+    local sums = ffi.new("cel_work")
+    sums.references, sums.alike, sums.reducers = 1, true, 1
+    local sum = p:buffer({ 1 })
+    local function total(from, options)
+      return task { { from, "read", same(1) }, fold = options and options.fold, work = sums,
+        { sum, "discard_write", reducer = p:reducer(0) } }
+    end
+    local a, b = step(u, v, { radius = 0 }), step(v, u, { radius = 0 })
+    local d = total(u)
+    assert.same({ { a, b, d } }, left())
+    assert.equal(4, passed[1].accesses) -- of u two, of v, and the rows
+    assert.is_false(c.cel_fold_is_unread(passed[1], u))
+    local e, f = step(u, v), total(v)
+    local g = total(v, { fold = 1 })
+    c.cel_fold_window_flush(window)
+    assert.same({ { a, b, d }, e, f, g }, left())
+    local h, i = step(u, v, { radius = 0, fold = 2 }), total(v)
+    assert.same({ h, i }, left()[5])
+  end)
+
   it("holds a fold back for that where there might have been more steps", function()
     close()
     open { leaves_out = true }

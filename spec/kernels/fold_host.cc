@@ -24,7 +24,7 @@ struct plane {
   int h, w, pitch; // elements [0, h) x [0, w), and some beside
   std::vector<float> at;
   plane(int h, int w) : h(h), w(w), pitch(w + 3), at(size_t(h) * (w + 3)) {
-    for (float &x : at) x = float(pick(-1000, 1000)) / 512;
+    for (float &x : at) x = float(pick(-1000, 1000)) / 513;
   }
 };
 
@@ -294,6 +294,84 @@ static void chains(int h, int w, const area &chunk) {
   must(memcmp(before.at.data(), fy.at.data(), bytes) == 0, "y, left out");
 }
 
+// ---- the same, and sums of x and of x * y at its end
+
+using sum_fold =
+    celer::fold<celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>,
+                                celer::element<4, 4>>,
+                PLAIN(first, 0, 1), PLAIN(second, 1, 0, 2), PLAIN(third, 2, 0),
+                PLAIN(total, 0, -1, 1, -1)>;
+using total_entry = celer::entry<&total>;
+
+static void run_sum(const void *a) {
+  sum_fold::chain(*(const sum_fold::packed *)a);
+}
+static void run_total(const void *a) {
+  total_entry::run(*(const total_entry::packed *)a);
+}
+
+struct sums {
+  float sum;
+  double squares;
+};
+
+static void give_sums(total_entry::packed &p, sums &to) {
+  auto &sum = *(celer::reduced<float> *)(p.bytes +
+                                         total_entry::sig::argument_at(1));
+  auto &squares = *(celer::reduced<double> *)(p.bytes +
+                                              total_entry::sig::argument_at(3));
+  sum = {};
+  squares = {};
+  sum.row = &to.sum;
+  squares.row = &to.squares;
+}
+
+static void give_total(total_entry::packed &p, const area &chunk, plane &x,
+                       plane &y, sums &to, unsigned lane) {
+  total_entry::packed two;
+  give(p, chunk, x, {&x, &y}, 0);
+  two = p;
+  memcpy(p.bytes + total_entry::sig::argument_at(2), two.bytes + 24, 24);
+  give_sums(p, to);
+  p.where.flags = lane;
+}
+
+static void sums_of_chains(int h, int w, const area &chunk) {
+  plane x(h, w), y(h, w), z(h, w), fx = x, fy = y, fz = z;
+  sum_fold::packed p;
+  total_entry::packed by_itself;
+  sums plain = {}, folded = {};
+  give(p.steps.first, chunk, x, {&x, &y}, 0);
+  give(p.steps.rest.first, chunk, x, {&y, &x, &z}, 0);
+  give(p.steps.rest.rest.first, chunk, x, {&z, &x}, 0);
+  p.array.at[0] = give(fx, fx, chunk);
+  p.array.at[1] = give(fy, fy, chunk);
+  p.array.at[2] = give(fz, fz, chunk);
+  p.array.at[1].loads = 0;
+  p.array.at[2].stores = 0;
+  const unsigned gx = over(chunk.max[1] - chunk.min[1], 32);
+  const unsigned gy = over(chunk.max[0] - chunk.min[0], 8);
+  launch(p.steps.first, gx, gy, 32, 8, run_first);
+  launch(p.steps.rest.first, gx, gy, 32, 8, run_second);
+  launch(p.steps.rest.rest.first, gx, gy, 32, 8, run_third);
+  give_total(by_itself, chunk, x, y, plain, 3);
+  give_total(p.steps.rest.rest.rest.first, chunk, x, y, folded, 5);
+  p.launch.where = by_itself.where;
+  // Fewer blocks than items have: they stride.
+  const unsigned rx = std::min(gx, unsigned(pick(1, 3)));
+  const unsigned ry = std::min(gy, unsigned(pick(1, 4)));
+  launch(by_itself, rx, ry, 32, 8, run_total);
+  const plane before = fz;
+  launch(p, rx, wrong == 1 ? ry + 1 : ry, 32, 8, run_sum);
+  const size_t bytes = x.at.size() * sizeof(float);
+  must(memcmp(x.at.data(), fx.at.data(), bytes) == 0, "x");
+  must(memcmp(y.at.data(), fy.at.data(), bytes) == 0, "y");
+  must(memcmp(before.at.data(), fz.at.data(), bytes) == 0, "z, left out");
+  must(memcmp(&plain.sum, &folded.sum, sizeof plain.sum) == 0, "the sum");
+  must(memcmp(&plain.squares, &folded.squares, sizeof plain.squares) == 0,
+       "the sum of squares");
+}
+
 static area part_of(int h, int w) {
   area a;
   a.min[0] = pick(0, h - 1);
@@ -304,14 +382,16 @@ static area part_of(int h, int w) {
 }
 
 int main(int argc, char **argv) {
-  const bool tiled = strcmp(argv[1], "chain") != 0;
   const bool streams = strcmp(argv[1], "stream") == 0;
+  const bool tiled = streams || strcmp(argv[1], "tile") == 0;
   if (argc > 2) wrong = atoi(argv[2]);
   for (int i = 0; i < 12; ++i) {
     const int h = pick(1, 150), w = pick(1, streams ? 700 : 150);
     const area chunk = i % 3 == 0 ? area{{0, 0}, {h, w}} : part_of(h, w);
     if (tiled)
       tiles(h, w, chunk, streams ? pick(1, 40) : 0);
+    else if (strcmp(argv[1], "sum") == 0)
+      sums_of_chains(h, w, chunk);
     else
       chains(h, w, chunk);
   }

@@ -26,6 +26,11 @@ kernel void second(item<2> it, in<float, 2> y, in<float, 2> x, out<float, 2> z) 
 kernel void third(item<2> it, in<float, 2> z, inout<float, 2> x) {
   x(it[0], it[1]) += z(it[0], it[1]);
 }
+kernel void total(item<2> it, in<float, 2> x, reducer<float> sum, in<float, 2> y,
+                  reducer<double> squares) {
+  sum += x(it[0], it[1]);
+  squares += x(it[0], it[1]) * y(it[0], it[1]);
+}
 ]]
 
 describe("a fold's launch", function()
@@ -34,7 +39,8 @@ describe("a fold's launch", function()
     local host = assert(io.open("spec/kernels/fold_host.cc")):read("*a")
     scratch.write(folder .. "/unit.cpp", table.concat({
       '#include "spec/device/gpu_host.h"', "#include <algorithm>", "#include <random>",
-      "#include <vector>", "#define CELER_FOLD 1", "#define CELER_STREAM 1", k.header, KERNELS,
+      "#include <vector>", "#define CELER_FOLD 1", "#define CELER_STREAM 1", k.header,
+      (k.embedded("reduce.cuh"):gsub("extern __shared__", "extern")), KERNELS,
       (k.embedded("fold.cuh"):gsub("extern __shared__", "extern")),
       "#undef min\n#undef max\n", host,
     }, "\n"))
@@ -48,14 +54,15 @@ describe("a fold's launch", function()
     return celer.exec({ program, ... })
   end
 
-  for _, way in ipairs({ "tile", "stream", "chain" }) do
+  for _, way in ipairs({ "tile", "stream", "chain", "sum" }) do
     it(("by %s has the bits of its steps, whatever its size"):format(way), function()
       local r = run(way)
       assert.equal("alike\n", r.stdout .. r.stderr)
     end)
   end
 
-  for _, fault in ipairs({ "tile 1", "tile 2", "stream 1", "stream 2", "chain 1" }) do
+  local faults = { "tile 1", "tile 2", "stream 1", "stream 2", "chain 1", "sum 1" }
+  for _, fault in ipairs(faults) do
     it("is found to be wrong where it is: " .. fault, function()
       local r = run(fault:match("(%l+) (%d)"))
       assert.equal(3, r.status, r.stdout .. r.stderr)

@@ -492,15 +492,17 @@ void rank_open_gpus(rank *r) {
 static void (*submit_truly)(cel_backend *b, int32_t device, int32_t lane,
                             cel_job *job);
 static harm submit_harm;
-static uint64_t carried_out[CEL_FOLD_TO_SPARE + 1], kept_boxes, unread;
+static uint64_t carried_out[CEL_FOLD_TO_SPARE + 1], kept_boxes, unread,
+    reducing;
 
 void rank_print_folds(void) {
   printf("parts of folds: %llu plain, %llu in place, %llu to spare memory, "
-         "%llu boxes kept, %llu arrays unread\n",
+         "%llu boxes kept, %llu arrays unread, %llu end by reducing\n",
          (unsigned long long)carried_out[CEL_FOLD_PLAIN],
          (unsigned long long)carried_out[CEL_FOLD_IN_PLACE],
          (unsigned long long)carried_out[CEL_FOLD_TO_SPARE],
-         (unsigned long long)kept_boxes, (unsigned long long)unread);
+         (unsigned long long)kept_boxes, (unsigned long long)unread,
+         (unsigned long long)reducing);
 }
 
 static void bring_near(const cel_fold_view *uses, int32_t n) {
@@ -529,6 +531,7 @@ static void submit_watched(cel_backend *b, int32_t device, int32_t lane,
   for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
     ++carried_out[f->manner];
     kept_boxes += f->copies;
+    reducing += f->steps > 1 && f->step[f->steps - 1].work->reducers > 0;
     for (int32_t a = 0; a < f->arrays; ++a)
       unread += f->manner != CEL_FOLD_PLAIN && !f->array[a].live;
     harm_fold((cel_fold_job *)(uintptr_t)f);

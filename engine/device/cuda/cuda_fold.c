@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/cuda/cuda_lane.h"
+#include "device/cuda/cuda_reduce.h"
 #include "device/kernel.h"
 #include "tuning.h"
 
@@ -54,9 +55,16 @@ static bool reaches_in(const cel_fold_job *fold, int d) {
   return false;
 }
 
+/* What is reduced to is then a register of each thread. */
+static bool reduces_arrays(const cel_cuda_kernel *kernel) {
+  for (int32_t i = 0; i < kernel->arguments; ++i)
+    if (kernel->argument[i].reducer && kernel->argument[i].array) return true;
+  return false;
+}
+
 static bool may_be_fused(const cel_work *work, int32_t dims) {
   const cel_cuda_kernel *kernel = work->cuda;
-  return kernel != NULL && work->alike && work->reducers == 0 &&
+  return kernel != NULL && work->alike && !reduces_arrays(kernel) &&
          !work->combines && !work->lua && !work->waits && !kernel->grouped &&
          kernel->block[0] == 0 && kernel->dims == dims && dims > 0;
 }
@@ -95,6 +103,7 @@ bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
   uint32_t bytes = LAUNCH + (uint32_t)fold->arrays * sizeof(fold_array);
   for (int32_t s = 0; s < fold->steps; ++s) {
     if (!may_be_fused(fold->step[s].work, dims)) return false;
+    if (fold->step[s].work->reducers > 0 && s != fold->steps - 1) return false;
     bytes += fold->step[s].work->cuda->bytes;
   }
   for (int32_t a = 0; a < fold->arrays; ++a)
@@ -102,8 +111,9 @@ bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
   *out = (cel_fused){.way = way, .bytes = bytes};
   cel__cuda_fold_margin(fold, -1, out->around);
   if (bytes > ARGUMENTS) return false;
+  out->reduces = fold->step[fold->steps - 1].work->reducers > 0;
   if (way == CEL_FUSED_CHAIN) return true;
-  if (dims != 2 || reaches_in(fold, 2)) return false;
+  if (dims != 2 || reaches_in(fold, 2) || out->reduces) return false;
   if (way == CEL_FUSED_STREAM) return streams(fold, out->around);
   out->shared = tile_bytes(fold, out->around);
   return out->shared > 0;
@@ -303,7 +313,8 @@ static void shape_stream(const cel_cuda_device *device, int32_t d,
 }
 
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
-                                const cel_fold_job *fold, CUstream stream) {
+                                const cel_fold_job *fold, uint32_t lane,
+                                CUstream stream) {
   const cel_fused *fused = fold->fused;
   _Alignas(16) unsigned char arguments[ARGUMENTS] = {0};
   unsigned char *arrays = arguments + LAUNCH;
@@ -313,18 +324,25 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
   for (int32_t s = 0; s < fold->steps; ++s) {
     step.work = fold->step[s].work;
     step.call = fold->step[s].call;
-    cel__cuda_pack(&step, 0, at);
+    cel__cuda_pack(&step, step.work->reducers > 0 ? lane : 0, at);
     at += step.work->cuda->bytes;
   }
   cel_assert(at == arguments + fused->bytes);
   switch (fused->way) {
   case CEL_FUSED_CHAIN:
-    cel__cuda_shape(&step, cuda->device[device].threads, &of);
+    cel__cuda_shape(&step, fused->reduces ? 0 : cuda->device[device].threads,
+                    &of);
     break;
   case CEL_FUSED_TILE: shape_tiles(fused, &step.call.chunk, &of); break;
   case CEL_FUSED_STREAM:
     shape_stream(&cuda->device[device], device, fused, &step.call.chunk, &of);
     break;
+  }
+  if (fused->reduces) { /* as by itself, and so what its blocks come to */
+    cel__cuda_reduce_grid(of.block, of.grid);
+    CUresult code = cel__cuda_reduce_begin(cuda, device, &step,
+                                           at - step.work->cuda->bytes, stream);
+    if (code != CUDA_SUCCESS) return code;
   }
   /* The last step's, which is what all come to. */
   unsigned char last[ARGUMENTS];

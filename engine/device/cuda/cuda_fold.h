@@ -21,6 +21,7 @@ typedef struct cel_fused {
   bool failed;         /* they will never be; the executor's */
   cel_fused_way way;
   int32_t around[4]; /* but of CHAIN: below and above, of both dimensions */
+  bool reduces;      /* the last step does; of CHAIN */
   uint32_t bytes;    /* of the launch's parameter */
   uint32_t shared;   /* of a block, of TILE */
   int32_t resident[CEL_DEVICES]; /* blocks of a multiprocessor, of STREAM */
@@ -39,10 +40,11 @@ void cel__cuda_fold_margin(const cel_fold_job *fold, int32_t step,
 extern int64_t cel__cuda_fold_stream_items;
 /* See cel_backend. Thread: executor. */
 cel_fold_manner cel__cuda_folds(cel_fold_job *fold);
-/* Puts the launch of a fold that is not PLAIN on a stream. Thread: the
+/* Puts the launch of a fold that is not PLAIN on a lane's stream. Thread: the
  * device's. */
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
-                                const cel_fold_job *fold, CUstream stream);
+                                const cel_fold_job *fold, uint32_t lane,
+                                CUstream stream);
 #endif
 
 #endif

@@ -570,7 +570,8 @@ static cel_status enqueue_folds(const putting *p, const cel_job *job) {
       CEL_TRY(put_steps(p, job, f));
       continue;
     }
-    CUresult code = cel__cuda_fold_enqueue(p->cuda, p->device, f, p->stream);
+    CUresult code =
+        cel__cuda_fold_enqueue(p->cuda, p->device, f, p->lane, p->stream);
     if (code == CUDA_SUCCESS) code = put_kept(p, f);
     if (code != CUDA_SUCCESS)
       CEL_TRY(refuse(p->cuda, p->device, job, code, p->lost));
