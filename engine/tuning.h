@@ -361,6 +361,9 @@ enum {
   CEL_TUNE_FOLD_STREAM_ITEMS = 1 << 22,
   CEL_TUNE_FOLD_STREAM_WORDS = 32,
   CEL_TUNE_FOLD_STREAM_ROWS = 272,
+  /* Sequences of steps that begin with a kernel of one module, of which a
+   * launch is kept: each takes some 100 KB, and a second of a compiler. */
+  CEL_TUNE_FOLD_FUSED = 32,
   /* What lies beyond a fold's range and has to be copied to spare memory, for
    * one launch: at most this share of what it writes there, or so many bytes,
    * which take as long as a launch. */

@@ -175,16 +175,25 @@ const cel_reducer *cel_module_reduce(cel_work *work, int32_t view,
 /* The text of kernels/fold.cuh, borrowed for the life of the process. Without
  * it there are no fused entries. Thread: main. */
 void cel_module_set_fold_header(const char *text, size_t size);
+/* Is told, once, that steps could not be one launch where they should, and why;
+ * the text is the callee's for the call. Thread: main; `warn` is called by the
+ * executor. */
+void cel_module_set_fold_warning(void (*warn)(void *context, const char *text),
+                                 void *context);
 struct cel_fold_job;
 struct cel_fused;
 /* Of folds on GPUs: the entry for those like this one, of which works, uses and
  * arrays' sizes count alone. What is asked for a second time begins to compile
  * on a thread of its own; it is ready at some later call, for all folds that
- * have it. Null: there is none, as steps are of several modules, or their
- * compiler may contract. It lives with the module. Cost: a few ns per view.
- * Thread: executor; others where there is none. */
+ * have it. Null: there is none, as compilers may contract, the steps' modules
+ * cannot be one text, or those that were asked for before are all in use. It
+ * lives with the first step's module, or until others have been asked for since
+ * and nobody holds it. Cost: a few ns per view. Thread: executor; others where
+ * there is none. */
 const struct cel_fused *cel_module_fuse(const struct cel_fold_job *fold,
                                         int way);
+/* A job has it, or has it no more. Thread: likewise. */
+void cel_module_hold_fused(const struct cel_fused *fused, bool held);
 
 struct cel_access;
 /* Chooses the order in which a work that was just made goes through its items,

@@ -72,7 +72,7 @@ static void end_lost(void *context, const char *text) {
 
 /* Where beats do not get through, that is mostly so between all hosts: rank 0
  * says it of its neighbours. */
-static void warn_unreached(void *context, const char *text) {
+static void warn_of(void *context, const char *text) {
   const cel_session *s = context;
   if (s->options.quiet || (!speaks(s) && !s->options.verbose)) return;
   cel_progress_hide(true);
@@ -84,7 +84,7 @@ cel_status cel_session_watch(cel_session *s) {
   cel_watch watch = {.lost_ns = (int64_t)s->options.lost * 1000000000,
                      .hush = hush,
                      .lost = end_lost,
-                     .warn = warn_unreached,
+                     .warn = warn_of,
                      .context = s};
   if (control->watch == NULL || s->options.lost == 0) return CEL_E_OK;
   return control->watch(control->self, &watch);
@@ -410,6 +410,7 @@ static cel_status start_backend(cel_session *s) {
   const cel_embedded *fold = cel_embedded_find("kernels/fold.cuh");
   cel_module_set_header(header->data, header->size);
   cel_module_set_fold_header(fold->data, fold->size);
+  cel_module_set_fold_warning(warn_of, s);
   warn_cache(s);
   warn_code(s);
   CEL_TRY(cel_session_connect(s));

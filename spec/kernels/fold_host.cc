@@ -298,7 +298,7 @@ static void chains(int h, int w, const area &chunk) {
 
 using sum_fold =
     celer::fold<celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>,
-                                celer::element<4, 4>>,
+                                     celer::element<4, 4>>,
                 PLAIN(first, 0, 1), PLAIN(second, 1, 0, 2), PLAIN(third, 2, 0),
                 PLAIN(total, 0, -1, 1, -1)>;
 using total_entry = celer::entry<&total>;
@@ -316,10 +316,10 @@ struct sums {
 };
 
 static void give_sums(total_entry::packed &p, sums &to) {
-  auto &sum = *(celer::reduced<float> *)(p.bytes +
-                                         total_entry::sig::argument_at(1));
-  auto &squares = *(celer::reduced<double> *)(p.bytes +
-                                              total_entry::sig::argument_at(3));
+  auto &sum =
+      *(celer::reduced<float> *)(p.bytes + total_entry::sig::argument_at(1));
+  auto &squares =
+      *(celer::reduced<double> *)(p.bytes + total_entry::sig::argument_at(3));
   sum = {};
   squares = {};
   sum.row = &to.sum;

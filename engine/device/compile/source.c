@@ -295,16 +295,18 @@ static bool names_std(const cel_source *source) {
 
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
-                         cel_text *out) {
+                         cel_text *out, cel_source_parts *parts) {
   /* <math.h> of GNU's library takes half as long without the special functions
    * of C++17: this is the guard of the header that they are in. */
   if (!names_std(source))
     cel_text_format(out, "#define _GLIBCXX_BITS_SPECFUN_H\n");
   cel_text_add(out, header, header_size);
   cel_text_add(out, "\n", 1);
+  parts->prelude = out->n;
   if (source->prelude != NULL)
     cel_text_add(out, source->prelude, strlen(source->prelude));
   cel_text_add(out, "\n", 1);
+  parts->text = out->n;
   for (int32_t i = 0; i < source->defines; ++i)
     add_define(out, source->define[i]);
   add_line(out, source->line, source->file);
@@ -314,6 +316,7 @@ void cel_source_assemble(const cel_source *source, const char *header,
     end_define(out, source->define[i], strcspn(source->define[i], "="),
                kernels);
   end_defines(out, source, kernels);
+  parts->entries = out->n;
   for (uint32_t i = 0; i < kernels->n; ++i) {
     cel_text_format(out, "#if !defined CELER_ONLY || CELER_ONLY == %u", i + 1);
     add_line(out, kernels->at[i].line, source->file);

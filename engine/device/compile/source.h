@@ -28,10 +28,17 @@ void cel_found_release(cel_found_list *list);
 /* The first whose name is that of a function template that a compiler or celer
  * has; null if none. The same for all compilers. Thread: any. */
 const cel_found *cel_found_taken(const cel_found_list *list);
-/* The whole text for a compiler. Thread: any. */
+/* Where parts of an assembled text begin. */
+typedef struct cel_source_parts {
+  uint32_t prelude;
+  uint32_t text; /* the user's, with the defines; behind it none is left */
+  uint32_t entries;
+} cel_source_parts;
+
+/* The whole text for a compiler, into *out, which is empty. Thread: any. */
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
-                         cel_text *out);
+                         cel_text *out, cel_source_parts *parts);
 /* What a compiler said, without celer's own part in it. `*line` becomes the
  * first place in the user's file, if any. Thread: any. */
 void cel_source_clean(const cel_source *source, const char *said, cel_text *out,

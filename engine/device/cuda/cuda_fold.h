@@ -25,6 +25,7 @@ typedef struct cel_fused {
   uint32_t bytes;    /* of the launch's parameter */
   uint32_t shared;   /* of a block, of TILE */
   int32_t resident[CEL_DEVICES]; /* blocks of a multiprocessor, of STREAM */
+  uint32_t held;                 /* by jobs: the executor's */
 } cel_fused;
 
 #ifndef CEL_CDEF

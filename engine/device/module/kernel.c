@@ -127,7 +127,7 @@ static cel_status scan(const cel_source *source, cel_module *module) {
     kernel->variant = cel__module_first(module);
   }
   cel_source_assemble(source, header_text, header_size, &module->found,
-                      &module->assembled);
+                      &module->assembled, &module->parts);
   return CEL_E_OK;
 }
 

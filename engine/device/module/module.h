@@ -92,6 +92,7 @@ struct cel_module {
   cel_found_list found;
   cel__kernel *kernel; /* one for each found */
   cel_text assembled;  /* the assembled text */
+  cel_source_parts parts;
   uint64_t hash;
   bool finished;
   cel_error failure; /* code 0: none */
@@ -113,8 +114,9 @@ struct cel_module {
   cel_contract contract;
   cel__kept_source kept;
   /* module_fuse.c; the executor's. */
-  CEL_VEC(struct cel__fuse *) fused;
-  cel__key fuse_key; /* of the fold that is asked about */
+  uint64_t fuse_id;                  /* never another module's; 0: none yet */
+  CEL_VEC(struct cel__fuse *) fused; /* whose first step is of this module */
+  cel__key fuse_key;                 /* of the fold that is asked about */
 };
 
 /* The variant that is compiled first. */
@@ -181,9 +183,21 @@ cel_status cel__module_load_images(const cel_module *module,
 void cel__module_unload_images(const cel_cuda *cuda, const CUmodule *loaded);
 /* Ends what module_fuse.c has under way, and releases it. */
 void cel__module_unfuse(cel_module *module);
+/* Modules whose texts are one, each once. */
+enum { CEL__TEXTS = 16 };
+typedef struct cel__texts {
+  cel_module *at[CEL__TEXTS];
+  uint32_t n;
+} cel__texts;
+
+/* Stands in a prelude before what a user has declared;
+ * lua/celer/kernel/kernel.lua says the same. */
+#define CEL_MODULE_DECLARED "// the user's own"
+
 /* The line behind the header that makes a fold's entry; false: there is none.
- */
-bool cel__fuse_line(const struct cel_fold_job *fold, int way, cel_text *out);
+ * `texts` may be null where works have no modules. */
+bool cel__fuse_line(const struct cel_fold_job *fold, const cel__texts *texts,
+                    int way, cel_text *out);
 /* Loads what samples take, on every device. */
 cel_status cel__module_load_sample(cel_module *module, const cel__build *build);
 /* The module was just finished. Waits for what samples take where a run before

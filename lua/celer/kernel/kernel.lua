@@ -280,6 +280,9 @@ local function has_vectors(text)
   end
 end
 
+-- Texts with different declarations cannot be one (engine/device/module/module_fuse.c).
+local OWN = "// the user's own"
+
 -- Structs that a text mentions, and the arithmetic of types.
 local function declare_types(text, out)
   local structs, has_arithmetic, headers = types.structs_for(text), has_vectors(text), {}
@@ -287,6 +290,7 @@ local function declare_types(text, out)
   if has_arithmetic then out[#out + 1] = core.embedded "kernels/vector.cuh" end
   for _, type_ in ipairs(structs) do
     if not type_.header then
+      out[#out + 1] = OWN
       out[#out + 1] = type_.declaration
       out[#out + 1] = type_.arithmetic
     elseif not headers[type_.header] then
@@ -317,6 +321,7 @@ local function declarations(text, operators)
     out[#out + 1] = core.embedded "kernels/random.cuh"
   end
   declare_types(text, out)
+  if operators and operators[2] ~= "" then out[#out + 1] = OWN end
   out[#out + 1] = operators and operators[2]
   return #out > 0 and table.concat(out, "\n") or nil
 end

@@ -62,6 +62,34 @@ local function step()
 end
 ]]
 
+-- Each kernel is a module of its own, and one has a struct of the user's.
+local CHAIN = [[
+celer.struct("pair", "float low, high;")
+local one = celer.kernel(function(y, x, a, b) b[y][x] = 2 * a[y][x] end, { name = "one" })
+local two = celer.kernel [=[
+  #define SHARE 0.5f
+  kernel void two(item<2> it, in<float, 2> b, inout<float, 2> a, pair by) {
+    a(it[0], it[1]) = SHARE * (a(it[0], it[1]) + by.low) + b(it[0], it[1]);
+  }
+]=]
+local total = celer.kernel [=[
+  kernel void total(item<2> it, in<float, 2> a, reducer<float> most) {
+    const float SHARE = a(it[0], it[1]);
+    most.combine(SHARE);
+  }
+]=]
+local most = celer.buffer("float")
+local function step()
+  q:parallel_for({ n, n }, one, a, b)
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, two, cg:read(b), cg:read_write(a), { low = 1, high = 2 })
+  end)
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, total, cg:read(a), cg:reduce(most, "OPERATOR"))
+  end)
+end
+]]
+
 -- Of a run, the shapes of the last launches, in order.
 local function run(text, options, env, limit)
   if cuda.no_nvrtc then return nil end
@@ -93,6 +121,32 @@ describe("a fold on a GPU", function()
       for i = 1, 16 do want[i] = tiles .. " of 64 8 1" end
       assert.same(want, last_launches(r, 16))
     end
+  end)
+
+  -- How many there are once the loop has said that it is ready.
+  local function launches_of(text, env)
+    local r = run(text .. LOOP:gsub('print "ready"', "io.stderr:write 'ready\\n'"),
+      { "--fold", "6" }, env)
+    if not r then return end
+    assert.equal(0, r.status, r.stderr)
+    return select(2, r.stderr:match("ready\n(.*)$"):gsub("launch", "")), r.stderr
+  end
+
+  it("is one launch for a chain of kernels of several modules that a sum ends", function()
+    for _, operator in ipairs { "sum", "max" } do
+      local n, said = launches_of(CHAIN:gsub("OPERATOR", operator), {})
+      if not n then return pending(cuda.no_nvrtc) end
+      assert.equal(64, n, said)
+      assert.not_matches("warning", said)
+    end
+  end)
+
+  it("is plain launches where there is none for all steps, and says so", function()
+    local n, said = launches_of(CHAIN:gsub("OPERATOR", "sum"), { FAKE_UNFUSED = 1 })
+    if not n then return pending(cuda.no_nvrtc) end
+    assert.equal(3 * 64, n, said)
+    assert.matches("celer: warning: 3 steps that begin with kernel one stay launches of their own",
+      said, 1, true)
   end)
 
   it("is plain launches where there is no memory for a second copy", function()
