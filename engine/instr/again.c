@@ -73,8 +73,8 @@ static bool may_repeat(const cel_instr_graph *graph,
   const cel_task *task = command->task;
   if (graph->config.anew || graph->config.devices < 2 ||
       command->kind != CEL_COMMAND_EXECUTE || task->kind != CEL_TASK_KERNEL ||
-      task->accesses == 0 || task->listed || task->device_weight != NULL ||
-      (task->work != NULL && task->work->lua) ||
+      task->accesses == 0 || task->listed || task->folded != NULL ||
+      task->device_weight != NULL || (task->work != NULL && task->work->lua) ||
       cel__memory_limited(graph->memories))
     return false;
   for (uint32_t a = 0; a < task->accesses; ++a)

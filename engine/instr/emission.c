@@ -209,9 +209,10 @@ static bool writes(const cel__plan *plan, const cel__tracked *in) {
   return false;
 }
 
-void cel__emit_fold(cel__emission *e, const cel__plan *plan,
+void cel__emit_fold(cel__emission *e, const cel__plan *plan, uint32_t p,
                     const cel_instr_fold *fold) {
-  const cel__part *part = &plan->parts.at[0];
+  const cel__part *part = &plan->parts.at[p];
+  const cel__touch *touches = plan->touches.at + (size_t)p * plan->accesses;
   cel_instr *instr = begin(e, CEL_INSTR_KERNEL, part->priority);
   cel_place_in *place = room_for(e, plan->accesses * sizeof *place);
   instr->device = part->device;
@@ -219,7 +220,7 @@ void cel__emit_fold(cel__emission *e, const cel__plan *plan,
   instr->run.view = place;
   instr->run.fold = fold;
   for (uint32_t i = 0; i < plan->accesses; ++i) {
-    const cel__touch *touch = &plan->touches.at[i];
+    const cel__touch *touch = &touches[i];
     bool empty = cel_box_is_empty(&touch->hull);
     place[i] = (cel_place_in){.allocation = empty ? NULL : &touch->lies->made,
                               .box = touch->hull};

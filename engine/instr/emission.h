@@ -95,9 +95,9 @@ uint64_t cel__emit_copy(cel__emission *emission, cel__tracked *from,
 /* Part p of the plan, a KERNEL or HOST. */
 void cel__emit_launch(cel__emission *emission, const cel__plan *plan,
                       uint32_t p);
-/* The plan as one KERNEL, which has the allocations that it writes in for
- * itself. */
-void cel__emit_fold(cel__emission *emission, const cel__plan *plan,
+/* Part p of the plan as one KERNEL, which has the allocations that it writes in
+ * for itself. */
+void cel__emit_fold(cel__emission *emission, const cel__plan *plan, uint32_t p,
                     const cel_instr_fold *fold);
 /* The plan's SENDs or RECEIVEs, of which one may have many messages. */
 void cel__emit_messages(cel__emission *emission, const cel__plan *plan,

@@ -1,6 +1,6 @@
-/* A fold as one KERNEL, for the one device of a rank: its executor has the
+/* A fold as one KERNEL for each of a rank's devices: its executor has the
  * device carry several steps out in one launch, or one after another, as it
- * likes.
+ * likes. A device computes what its steps need beyond its part, as ranks do.
  *
  * Who computes several steps at once must not write where others still read.
  * So of buffers that steps write it may leave what it has made in other memory,
@@ -23,14 +23,25 @@ static bool reaches(const cel_task *task) {
   return false;
 }
 
+/* Devices that share one would write where others read. */
+static bool have_own_memories(const cel_instr_graph_config *config) {
+  uint64_t seen = 0;
+  for (int32_t d = 0; d < config->devices; ++d) {
+    uint64_t bit = 1ull << config->device_memory[d];
+    if ((seen & bit) != 0) return false;
+    seen |= bit;
+  }
+  return true;
+}
+
 /* What a device's thread waits for goes step by step, each to a lane for such.
  * Stencils in three dimensions gain nothing by it, and lose that their interior
  * is computed while halos are under way. */
 bool cel__fused_suits(const cel_instr_graph *graph,
                       const cel_command *command) {
   const cel_fold *fold = command->task->folded;
-  if (!graph->config.fuses || graph->config.devices > 1 ||
-      cel_box_is_empty(&command->chunk))
+  if (!graph->config.fuses || cel_box_is_empty(&command->chunk) ||
+      !have_own_memories(&graph->config))
     return false;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_task *step = fold->step[s].task;
@@ -44,82 +55,94 @@ bool cel__fused_suits(const cel_instr_graph *graph,
 /* The touch of all that steps touch of a buffer; those of the fold's own
  * accesses come before it. */
 static void widen(cel_instr_graph *graph, uint32_t first,
-                  const cel_buffer *buffer, const cel_box *box) {
+                  const cel_buffer *buffer, int32_t memory,
+                  const cel_box *box) {
   cel__plan *plan = &graph->plan;
   if (cel_box_is_empty(box)) return;
   for (uint32_t i = first; i < plan->used; ++i) {
     cel__touch *touch = &plan->touches.at[i];
-    if (touch->buffer != buffer) continue;
+    if (touch->buffer != buffer || touch->memory != memory) continue;
     touch->hull = cel_box_hull(&touch->hull, box);
     cel_region_assign(&touch->region, &touch->hull, 1);
     return;
   }
-  cel__plan_touch_box(graph, buffer, plan->parts.at[0].memory, false, box);
+  cel__plan_touch_box(graph, buffer, memory, false, box);
   plan->touches.at[plan->used - 1].produces = false;
   plan->touches.at[plan->used - 1].arrives = false;
 }
 
-static cel_status view_of(cel_instr_graph *graph, const cel_access *access,
-                          const cel_box *chunk, cel_box *out) {
-  CEL_TRY(cel__plan_touched(graph, 0, access, chunk, &graph->reads));
+static cel_status view_of(cel_instr_graph *graph, uint32_t p,
+                          const cel_access *access, const cel_box *chunk,
+                          cel_box *out) {
+  CEL_TRY(cel__plan_touched(graph, p, access, chunk, &graph->reads));
   *out = cel_region_hull(&graph->reads);
   return CEL_E_OK;
 }
 
-cel_status cel__fused_touch(cel_instr_graph *graph) {
-  cel__plan *plan = &graph->plan;
-  const cel_fold *fold = plan->command->task->folded;
-  const uint32_t own = plan->used;
-  cel_box box;
-  for (uint32_t i = 0; i < own; ++i) {
-    box = plan->touches.at[i].hull;
-    widen(graph, own, plan->touches.at[i].buffer, &box);
-  }
+/* By the steps of part p. */
+static cel_status touch_steps(cel_instr_graph *graph, uint32_t p,
+                              uint32_t own) {
+  const cel__part *part = &graph->plan.parts.at[p];
+  const cel_fold *fold = graph->plan.command->task->folded;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_task *task = fold->step[s].task;
-    cel_box chunk = cel_fold_box(fold, s, &plan->command->chunk);
+    cel_box chunk = cel_fold_box(fold, s, &part->chunk), box;
     for (uint32_t a = 0; a < task->accesses; ++a) {
-      CEL_TRY(view_of(graph, &task->access[a], &chunk, &box));
-      widen(graph, own, task->access[a].buffer, &box);
+      CEL_TRY(view_of(graph, p, &task->access[a], &chunk, &box));
+      widen(graph, own, task->access[a].buffer, part->memory, &box);
     }
   }
   return CEL_E_OK;
 }
 
+cel_status cel__fused_touch(cel_instr_graph *graph) {
+  cel__plan *plan = &graph->plan;
+  const uint32_t own = plan->used;
+  for (uint32_t i = 0; i < own; ++i) {
+    const cel__touch *touch = &plan->touches.at[i];
+    cel_box box = touch->hull;
+    widen(graph, own, touch->buffer, touch->memory, &box);
+  }
+  for (uint32_t p = 0; p < plan->parts.n; ++p)
+    CEL_TRY(touch_steps(graph, p, own));
+  return CEL_E_OK;
+}
+
 /* ---- emitting ------------------------------------------------------------ */
 
-static cel_status make_step(cel_instr_graph *graph, int32_t s,
+static cel_status make_step(cel_instr_graph *graph, uint32_t p, int32_t s,
                             cel_instr_step *out) {
   const cel__plan *plan = &graph->plan;
+  const cel__part *part = &plan->parts.at[p];
   const cel_fold *fold = plan->command->task->folded;
   const cel_task *task = fold->step[s].task;
   cel_place_in *view =
       cel__emission_room(graph->emission, task->accesses * sizeof *view);
-  *out = (cel_instr_step){.task = task,
-                          .chunk = cel_fold_box(fold, s, &plan->command->chunk),
-                          .view = view};
+  *out = (cel_instr_step){
+      .task = task, .chunk = cel_fold_box(fold, s, &part->chunk), .view = view};
   for (uint32_t a = 0; a < task->accesses; ++a) {
     view[a] = (cel_place_in){0};
-    CEL_TRY(view_of(graph, &task->access[a], &out->chunk, &view[a].box));
+    CEL_TRY(view_of(graph, p, &task->access[a], &out->chunk, &view[a].box));
     if (cel_box_is_empty(&view[a].box)) continue;
     cel__tracked *in = cel__memory_find(graph->memories, task->access[a].buffer,
-                                        plan->parts.at[0].memory, &view[a].box);
+                                        part->memory, &view[a].box);
     cel_assert(in != NULL);
     view[a].allocation = &in->made;
   }
   return CEL_E_OK;
 }
 
-/* What the allocations that the plan writes in keep; rows of what it reduces
- * stay where they are. */
-static void make_kept(cel_instr_graph *graph, cel_instr_fold *out) {
-  cel__plan *plan = &graph->plan;
-  const cel_box *range = &plan->command->task->range;
+/* What the allocations that part p writes in keep; rows of what it reduces stay
+ * where they are. */
+static void make_kept(cel_instr_graph *graph, uint32_t p, cel_instr_fold *out) {
+  const cel__plan *plan = &graph->plan;
+  const cel_task *task = plan->command->task;
   CEL_VEC(cel_place_in) kept = {0};
-  for (uint32_t i = 0; i < plan->used; ++i) {
-    const cel__touch *touch = &plan->touches.at[i];
-    if (!touch->produces || plan->command->task->access[i].rows > 0) continue;
-    cel__coherence_leave(graph->coherence, touch->lies, range, &graph->reads);
+  for (uint32_t a = 0; a < task->accesses; ++a) {
+    const cel__touch *touch = &plan->touches.at[p * task->accesses + a];
+    if (!touch->produces || task->access[a].rows > 0) continue;
+    cel__coherence_leave(graph->coherence, touch->lies, &task->range,
+                         &graph->reads);
     for (uint32_t b = 0; b < graph->reads.n; ++b)
       cel_vec_push(&kept,
                    (cel_place_in){&touch->lies->made, graph->reads.at[b]});
@@ -135,12 +158,14 @@ static void make_kept(cel_instr_graph *graph, cel_instr_fold *out) {
 cel_status cel__fused_emit(cel_instr_graph *graph) {
   const cel_fold *folded = graph->plan.command->task->folded;
   size_t bytes = (size_t)folded->steps * sizeof(cel_instr_step);
-  cel_instr_step *step = cel__emission_room(graph->emission, bytes);
-  cel_instr_fold *fold = cel__emission_room(graph->emission, sizeof *fold);
-  *fold = (cel_instr_fold){.steps = folded->steps, .step = step};
-  for (int32_t s = 0; s < folded->steps; ++s)
-    CEL_TRY(make_step(graph, s, &step[s]));
-  make_kept(graph, fold);
-  cel__emit_fold(graph->emission, &graph->plan, fold);
+  for (uint32_t p = 0; p < graph->plan.parts.n; ++p) {
+    cel_instr_step *step = cel__emission_room(graph->emission, bytes);
+    cel_instr_fold *fold = cel__emission_room(graph->emission, sizeof *fold);
+    *fold = (cel_instr_fold){.steps = folded->steps, .step = step};
+    for (int32_t s = 0; s < folded->steps; ++s)
+      CEL_TRY(make_step(graph, p, s, &step[s]));
+    make_kept(graph, p, fold);
+    cel__emit_fold(graph->emission, &graph->plan, p, fold);
+  }
   return CEL_E_OK;
 }

@@ -80,4 +80,26 @@ describe("the steps of a fold", function()
       assert.equal(0, from % 64)
     end
   end)
+
+  it("are one kernel for each device, which exchange a deep halo once", function()
+    for _, fold in ipairs { 1, STEPS } do
+      open({ devices = { 1, 2 }, fuses = true, interior_bytes = 2 ^ 20 })
+      local u, v = m:buffer({ ROWS, WIDTH }), m:buffer({ ROWS, WIDTH })
+      local function step()
+        m:submit({ range = { ROWS, WIDTH }, work = work, fold = fold,
+          { u, "read", grown(1, 0), { clamp = true } }, { v, "discard_write", same(2) } })
+        u, v = v, u
+      end
+      m:submit({ range = { ROWS, WIDTH }, { u, "discard_write", same(2) } })
+      for _ = 1, 2 * STEPS do step() end
+      c.cel_fold_window_flush(window)
+      assert.equal(2 + 2 * 2 * STEPS / fold, #m:of("kernel"))
+      local copies, volume = m:of("copy"), 0
+      for _, copy in ipairs(copies) do volume = volume + copy.volume end
+      assert.equal(2 * 2 * STEPS / fold, #copies)
+      assert.equal(2 * 2 * STEPS * WIDTH, volume)
+      close()
+      assert.is_nil(m.failure)
+    end
+  end)
 end)

@@ -112,7 +112,8 @@ end
 
 -- config: devices (memory of each; default one that shares the host's),
 -- grain, whole, block, capacity (of each device's memory), near (a list of
--- ranks), direct_bytes, far_bytes, ranks, large_bytes, lookahead, step, breadth.
+-- ranks), direct_bytes, far_bytes, ranks, large_bytes, lookahead, fuses, step,
+-- breadth.
 -- A machine that is open is closed first.
 function M:open(config)
   config = config or {}
@@ -132,7 +133,7 @@ function M:open(config)
   cfg.near, cfg.nears, cfg.direct_bytes = self.near, #near, config.direct_bytes or 0
   cfg.far_bytes = config.far_bytes or 0
   cfg.large_bytes = config.large_bytes or 0
-  cfg.lookahead = config.lookahead or false
+  cfg.lookahead, cfg.fuses = config.lookahead or false, config.fuses or false
   cfg.interior_bytes = config.interior_bytes or 0
   cfg.emit, cfg.warn = emit, warn
   self.graph = c.cel_instr_graph_create(cfg)
