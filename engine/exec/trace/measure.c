@@ -77,6 +77,16 @@ void cel_pace_follow(cel_pace *pace, uint64_t weights) {
   atomic_store_explicit(&pace->weights, weights, memory_order_relaxed);
 }
 
+/* Of a fold, those of all steps. */
+static int64_t items_of(const cel_instr *instr) {
+  const cel_instr_fold *fold = instr->run.fold;
+  if (fold == NULL) return cel_box_volume(&instr->run.chunk);
+  int64_t items = 0;
+  for (int32_t s = 0; s < fold->steps; ++s)
+    items += cel_box_volume(&fold->step[s].chunk);
+  return items;
+}
+
 void cel_pace_add(cel_pace *pace, const cel_instr *instr, const cel_job *job) {
   const cel_task *task = instr->task;
   if (instr->kind != CEL_INSTR_KERNEL || job->end <= job->begin ||
@@ -85,8 +95,7 @@ void cel_pace_add(cel_pace *pace, const cel_instr *instr, const cel_job *job) {
           atomic_load_explicit(&pace->weights, memory_order_relaxed))
     return;
   int32_t d = instr->device;
-  atomic_fetch_add_explicit(&pace->device[d].items,
-                            cel_box_volume(&instr->run.chunk),
+  atomic_fetch_add_explicit(&pace->device[d].items, items_of(instr),
                             memory_order_relaxed);
   atomic_fetch_add_explicit(&pace->device[d].ns, job->end - job->begin,
                             memory_order_relaxed);

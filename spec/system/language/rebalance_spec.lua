@@ -102,6 +102,7 @@ end]==]
     end
     local later = "50000 true, 50000 true\n175000 true, 175000 true\n300000 true, 300000 true\n"
     assert.equal("0 false, 0 false\n" .. later, (printed()))
+    assert.equal("0 false, 0 false\n" .. later, (printed("--fold", "8"))) -- each step counts
     assert.equal("350000 true, 350000 true\n" .. later, (printed("--measure")))
   end)
 
