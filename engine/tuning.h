@@ -350,6 +350,10 @@ enum {
    * simulation goes between, and not one for each step (fold/window.h). */
   CEL_TUNE_FOLD_FRESH = 2,
   CEL_TUNE_BAND_SEAMS = 8,
+  /* Steps of a fold on GPUs that nobody has asked for, in two dimensions or of
+   * elementwise tasks (fold/depth.c). 1: none; 16 is what spec/bench/fold.lua
+   * asks for. */
+  CEL_TUNE_FOLD_GPU = 1,
   /* On GPUs (kernels/fold.cuh) so many steps go in one launch of tiles: more
    * compute more items twice than the memory that they save.
    * spec/bench/fold.lua measures it. */

@@ -6,16 +6,19 @@
 #include "tuning.h"
 
 /* `around`: of how many steps that read one item around theirs, by dimensions;
- * who reads further takes so many times fewer. `silent`: also where that spares
- * no messages. The processor needs no fold for that: it carries out in one pass
- * what waits in a lane (device/cpu/folded.h), and nothing is held back. */
+ * who reads further takes so many times fewer. `silent`: of how many where that
+ * spares no messages, or with 0 dimensions, where nobody reads around an item.
+ * The processor needs no fold for that: it carries out in one pass what waits
+ * in a lane (device/cpu/folded.h), and nothing is held back. A GPU has launches
+ * for two dimensions, and for chains of elementwise tasks. */
 static const struct {
-  bool silent;
   int32_t around[CEL_DIMS + 1];
+  int32_t silent[CEL_DIMS + 1];
 } most[CEL_FOLD_MACHINES] = {
-    [CEL_FOLD_MIXED] = {false, {1, 1, 1, 1}},
-    [CEL_FOLD_PROCESSOR] = {false, {1, 16, 16, 4}},
-    [CEL_FOLD_GPU] = {false, {1, 1, 1, 1}},
+    [CEL_FOLD_MIXED] = {{1, 1, 1, 1}, {1, 1, 1, 1}},
+    [CEL_FOLD_PROCESSOR] = {{1, 16, 16, 4}, {1, 1, 1, 1}},
+    [CEL_FOLD_GPU] = {{1, 1, CEL_TUNE_FOLD_GPU, 1},
+                      {CEL_TUNE_FOLD_GPU, 1, CEL_TUNE_FOLD_GPU, 1}},
 };
 
 /* ---- chunks -------------------------------------------------------------- */
@@ -119,15 +122,20 @@ static bool sends(const cel__fold_depths *depths, const stencil *s) {
 int32_t cel__fold_depth(cel__fold_depths *depths, const cel_task *task,
                         bool first) {
   if (task->fold != 0) return task->fold;
-  bool silent = most[depths->machine].silent;
-  if (first && !silent && depths->ranks == 1) return 1;
+  const int32_t *silent = most[depths->machine].silent;
+  bool never = silent[0] <= 1 && silent[task->dims] <= 1;
+  if (first && never && depths->ranks == 1) return 1;
   stencil s = stencil_of(task);
   int64_t steps = CEL_FOLD_STEPS;
   if (s.furthest > 0)
     steps = most[depths->machine].around[task->dims] / s.furthest;
   if (steps <= 1) return 1;
   learn(depths, task);
-  if (first && !silent && !sends(depths, &s)) return 1;
+  if (first && !sends(depths, &s)) {
+    int64_t all = silent[s.furthest > 0 ? task->dims : 0];
+    if (all <= 1) return 1;
+    if (all < steps) steps = all;
+  }
   while (steps > 1 && !is_worth(depths, &s, (int32_t)steps)) --steps;
   return (int32_t)steps;
 }

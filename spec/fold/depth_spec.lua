@@ -1,7 +1,7 @@
 -- How many tasks are taken together that nobody has asked for.
 local ffi = require("ffi")
 local program = require("spec.task.program")
-local c = require("spec.support.cdef")("fold/depth.h")
+local c = require("spec.support.cdef")("fold/depth.h", "tuning.h")
 jit.off(true, true)
 
 local same, grown = program.same, program.grown
@@ -87,11 +87,24 @@ describe("the depth of folds", function()
     assert.equal(4, (depth({ 512, 512, 512 }, { 1, 1, 1 })))
   end)
 
-  it("is none where devices differ, nor yet on GPUs", function()
-    for _, machine in ipairs { "MIXED", "GPU" } do
-      local behind, first = depth({ 4096, 64 }, { 1, 1 }, { machine = machine })
-      assert.equal(1, behind)
-      assert.equal(1, first)
+  it("is none where devices differ", function()
+    local behind, first = depth({ 4096, 64 }, { 1, 1 }, { machine = "MIXED" })
+    assert.equal(1, behind)
+    assert.equal(1, first)
+  end)
+
+  it("is on GPUs what launches take, whether it spares messages or not", function()
+    local function both(range, reach, ranks)
+      return { depth(range, reach, { machine = "GPU", ranks = ranks }) }
+    end
+    local most = c.CEL_TUNE_FOLD_GPU
+    for _, ranks in ipairs { 1, 4 } do
+      assert.same({ most, most }, both({ 4096, 64 }, { 1, 1 }, ranks))
+      local half = math.max(1, math.floor(most / 2))
+      assert.same({ half, half }, both({ 4096, 64 }, { 2, 1 }, ranks))
+      assert.same({ 1, 1 }, both({ 4096 }, { 1 }, ranks))
+      assert.same({ 1, 1 }, both({ 256, 16, 16 }, { 1, 1, 1 }, ranks))
+      assert.equal(most, both({ 4096 }, { 0 }, ranks)[2])
     end
   end)
 end)

@@ -9,7 +9,7 @@ local script = require("spec.support.script")
 -- Line 2 on. The task that is to fail is number `i`.
 local function shift(i)
   return (([==[
-local n = 8
+q:hint { fold = 1 } local n = 8
 local u = celer.buffer("float", { n, n }, { name = "u", init = function() return 1 end })
 local v = celer.buffer("float", { n, n }, { name = "v" })
 local k = celer.kernel [=[
@@ -61,7 +61,7 @@ local function amid(failure)
   return ([==[
 local rank, ranks = require("celer.core").rank()
 local last, n = rank == ranks - 1, 256
-local u = celer.buffer("float", { n, n }, { init = function() return 1 end })
+q:hint { fold = 1 } local u = celer.buffer("float", { n, n }, { init = function() return 1 end })
 local v = celer.buffer("float", { n, n }, { init = function() return 1 end })
 local k = celer.kernel [=[
   kernel void step(item<2> it, in<float, 2> u, inout<float, 2> v, long by) {
@@ -125,7 +125,7 @@ Run with --check-bounds, which finds the item and the accessor.
 
   on_fake("is named when memory was asked for first", function()
     local text = said([==[
-local a = celer.buffer("float", 8, { name = "a" })
+q:hint { fold = 1 } local a = celer.buffer("float", 8, { name = "a" })
 local b = celer.buffer("float", 2 ^ 25, { name = "b" })
 local k = celer.kernel [=[
   kernel void one(item<1> it, out<float, 1> a) { a(it[0]) = 1; }
@@ -178,7 +178,7 @@ q:wait()
 
   -- A driver that says nothing before it is asked for memory, as a library does.
   local ASKED = [==[
-local a = celer.buffer("float", 8, { name = "a" })
+q:hint { fold = 1 } local a = celer.buffer("float", 8, { name = "a" })
 local k = celer.kernel [=[
   kernel void one(item<1> it, out<float, 1> a) { a(it[0]) = 1; }
 ]=]
