@@ -339,10 +339,12 @@ static CUresult take(const cel_cuda *cuda, int32_t d, cel__fuse *fuse) {
   return code;
 }
 
-/* The first one; others are likely to be alike. */
-static void tell(const cel_fold_job *fold, const char *why) {
+/* The first one; others are likely to be alike. Where there is no stream there
+ * may be tiles. */
+static void tell(const cel_fold_job *fold, const cel__fuse *fuse,
+                 const char *why) {
   char text[600];
-  if (warn == NULL) return;
+  if (warn == NULL || fuse->face.way == CEL_FUSED_STREAM) return;
   snprintf(text, sizeof text,
            "%d steps that begin with kernel %s stay launches of their own, as "
            "there is none for all of them: %.*s",
@@ -362,10 +364,11 @@ static void finish(const cel_module *module, const cel_fold_job *fold,
   bool fine =
       cel__build_wait(&fuse->build, NULL) == CEL_E_OK &&
       cel__module_load_images(module, &fuse->build, fuse->loaded) == CEL_E_OK;
-  if (!fine) tell(fold, cel_error_last()->text);
+  if (!fine) tell(fold, fuse, cel_error_last()->text);
   for (int32_t d = 0; d < cuda->devices && fine && code == CUDA_SUCCESS; ++d)
     code = take(cuda, d, fuse);
-  if (code != CUDA_SUCCESS) tell(fold, cel_cuda_api_text(cuda->api, code));
+  if (code != CUDA_SUCCESS)
+    tell(fold, fuse, cel_cuda_api_text(cuda->api, code));
   fine = fine && code == CUDA_SUCCESS;
   cel__build_release(&fuse->build);
   cel_vec_release(&fuse->assembled);
