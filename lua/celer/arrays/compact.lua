@@ -9,7 +9,7 @@ local make = require "celer.arrays.make"
 local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
 local queues = require "celer.submit.queue"
-local skeletons = require "celer.arrays.skeletons"
+local scans = require "celer.arrays.scan"
 local snapshot = require "celer.data.snapshot"
 local sort = require "celer.arrays.sort"
 
@@ -83,7 +83,7 @@ function M.compact(condition, out, from)
   if n == 0 then return count end
   local upto = buffers.new("int64_t", { n })
   upto:set(flags)
-  skeletons.scan("sum", upto, upto)
+  scans.scan("sum", upto, upto)
   count:reduce("sum", upto:part(n - 1, n))
   gather(call, out, from, upto)
   upto:free()
@@ -108,7 +108,7 @@ function M.unique(from)
     cg:parallel_for({ n }, kernel_for("firsts", from.type), cg:read(sorted, mapper.neighborhood(1)),
       cg:discard_write(upto))
   end)
-  skeletons.scan("sum", upto, upto)
+  scans.scan("sum", upto, upto)
   local last = snapshot.capture(upto, box.new({ n - 1 }, { n }), { dry = n })
   local out = buffers.new(from.type, { tonumber(queues.new():wait(last)(n - 1)) })
   gather(call, out, sorted, upto)

@@ -1,15 +1,11 @@
---- skeletons.lua -- map, map_reduce, stencil, scan and pipe: patterns over whole buffers.
-local ffi = require "ffi"
+--- skeletons.lua -- map, map_reduce, stencil and pipe: patterns over whole buffers.
 local buffers = require "celer.data.buffer"
 local expression = require "celer.arrays.expression"
 local functions = require "celer.kernel.from_lua.function"
 local given = require "celer.arrays.given"
-local kernels = require "celer.kernel.kernel"
 local mapper = require "celer.mapper.builtin"
-local box = require "celer.box"
 local place = require "celer.place"
 local queues = require "celer.submit.queue"
-local reduce = require "celer.kernel.reduce"
 local words = require "celer.words"
 
 local fail = place.fail
@@ -159,118 +155,6 @@ function M.stencil(f, boundary, out, ...)
     table.concat(at, "]["), table.concat(at, ", "), #names > 0 and ", " or "",
     table.concat(names, ", ")))
   queues.new():parallel_for(out.extents, kernel, out, unpack(list, 1, #list))
-end
-
--- ---- scan ---------------------------------------------------------------------------------------
-
-local BLOCK = 256 -- elements that one item adds up: fixed, so that results do not depend on ranks
-
--- C++ of a and b. What is NaN stays so.
-local operators = { sum = "a + b", prod = "a * b", ["and"] = "a & b", ["or"] = "a | b",
-  min = "b < a || b != b ? b : a", max = "b > a || b != b ? b : a" }
-
-local scans = [[
-kernel void scan_sums(item<1> it, in<T, 1> u, out<T, 1> sums, int64_t n) {
-  const auto combine = [](const T &a, const T &b) -> T { return (T)(OPERATOR); };
-  const int64_t begin = it[0] * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
-  T sum = u(begin);
-  for (int64_t k = begin + 1; k < end; ++k) sum = combine(sum, u(k));
-  sums(it[0]) = sum;
-}
-kernel void scan(item<1> it, FROM, in<T, 1> sums, int64_t n, int exclusive, T identity) {
-  const auto combine = [](const T &a, const T &b) -> T { return (T)(OPERATOR); };
-  const int64_t begin = it[0] * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
-  bool some = begin > 0;
-  T sum = identity;
-  if (some) sum = sums(it[0] - 1);
-  for (int64_t k = begin; k < end; ++k) {
-    const T x = u(k);
-    const T next = some ? combine(sum, x) : x;
-    v(k) = exclusive ? sum : next;
-    sum = next;
-    some = true;
-  }
-}
-]]
-
-local compiled = {} -- by type, operator and whether it is in place
-
-local function scan_kernels(type_, text, in_place)
-  local key = table.concat({ type_.name, text, tostring(in_place) }, "\0")
-  if not compiled[key] then
-    local words_of = { T = type_.name, BLOCK = tostring(BLOCK), OPERATOR = text,
-      FROM = in_place and "inout<" .. type_.name .. ", 1> v"
-        or ("in<%s, 1> u, out<%s, 1> v"):format(type_.name, type_.name) }
-    local source = scans:gsub("%f[%w]%u+%f[%W]", words_of)
-    if in_place then source = source:gsub("u%(k%);\n    const", "v(k);\n    const") end
-    compiled[key] = kernels.new(source)
-  end
-  return compiled[key]
-end
-
--- The elements of a chunk of blocks.
-local function of_blocks(chunk, buffer)
-  return box.new({ chunk.min[0] * BLOCK },
-    { mapper.min(chunk.max[0] * BLOCK, buffer.size[0]) })
-end
-
--- The sums of the blocks before those of a chunk.
-local function before(chunk)
-  return box.new({ mapper.max(chunk.min[0] - 1, 0) }, { chunk.max[0] - 1 })
-end
-
--- Scans `from` into `out`, in as many levels as there are.
-local function scan(text, out, from, exclusive, identity)
-  local n, type_ = from.size[0], from.type
-  local blocks = math.ceil(n / BLOCK)
-  local list = scan_kernels(type_, text, out == from)
-  local sums = buffers.new(type_, { blocks })
-  if blocks > 1 then
-    queues.run("celer.scan", function(cg)
-      cg:parallel_for({ blocks }, list.scan_sums, cg:read(from, of_blocks), cg:discard_write(sums),
-        n)
-    end)
-    scan(text, sums, sums, false, identity)
-  end
-  queues.run("celer.scan", function(cg)
-    local read = cg:read(sums, before)
-    if out == from then
-      local both = cg:read_write(out, of_blocks)
-      return cg:parallel_for({ blocks }, list.scan, both, read, n, exclusive and 1 or 0, identity)
-    end
-    cg:parallel_for({ blocks }, list.scan, cg:read(from, of_blocks),
-      cg:discard_write(out, of_blocks), read, n, exclusive and 1 or 0, identity)
-  end)
-  sums:free()
-end
-
-local scan_options = { exclusive = true }
-
---- Sets each element of `out` to what the elements up to it come to: sums that run along a buffer
---- of one dimension. `exclusive`: without the element itself. Blocks of 256 elements are added up
---- first, and then their sums; so results are the same to the bit on any number of ranks.
----@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
----@param out celer.buffer  may be the one that is read
----@param from celer.buffer
----@param options? {exclusive: boolean?}
-function M.scan(operator, out, from, options)
-  local call = "celer.scan"
-  if type(operator) ~= "string" and (type(operator) ~= "table" or getmetatable(operator)) then
-    fail("%s: the first argument is the operator, a word such as \"sum\" or a table, not %s", call,
-      words.a(operator))
-  end
-  given.buffer(call, "the second argument, which it writes,", out)
-  given.buffer(call, "the third argument", from)
-  local found = reduce.operator(operator, out, nil, call)
-  options = words.check_options(call, options or {}, scan_options, "{ exclusive = true }")
-  if from.dims ~= 1 or out.dims ~= 1 or from.size[0] ~= out.size[0] or from.type ~= out.type then
-    fail("%s: both buffers have one dimension, the same extent and the same type; here are %s and "
-      .. "%s", call, tostring(out), tostring(from))
-  end
-  if from.size[0] == 0 then return end
-  local identity = ffi.new(ffi.typeof("$[1]", from.type.ctype))
-  ffi.copy(identity, found.identity, from.type.size)
-  scan(found.text or operators[operator], out, from, options.exclusive, identity[0])
 end
 
 -- ---- pipe ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ local make = require "celer.arrays.make"
 local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
 local queues = require "celer.submit.queue"
+local radix = require "celer.arrays.radix"
 local sorting = require "celer.arrays.sorting"
 local words = require "celer.words"
 
@@ -70,6 +71,7 @@ end
 ---@param ... celer.buffer|{descending: boolean?}
 function M.sort(keys, ...)
   local list, descending = arguments(1 + select("#", ...), keys, ...)
+  if radix.serves(keys) then return radix.sort(list, descending) end
   queues.run(call, function(cg)
     cg:name(call)
     local accesses = {}

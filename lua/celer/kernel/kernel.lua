@@ -311,9 +311,19 @@ local function declarations(text, operators)
     out[#out + 1] = operators and operators[1]
     out[#out + 1] = core.embedded "kernels/reduce.cuh"
   end
+  local device = {} -- of celer's own tasks
+  for _, name in ipairs { "radix", "scan", "spmv" } do
+    if text:find("celer::" .. name, 1, true) then
+      device[#device + 1] = core.embedded("kernels/" .. name .. ".cuh")
+    end
+  end
   -- What a source includes may have atomics, too.
-  if text:find "atomic%u" or text:find "#%s*include" then
+  if device[1] or text:find "atomic%u" or text:find "#%s*include" then
     out[#out + 1] = core.embedded "kernels/atomic.cuh"
+  end
+  if device[1] then
+    if not text:find "group%s*<" then out[#out + 1] = core.embedded "kernels/group.cuh" end
+    out[#out + 1] = table.concat(device, "\n")
   end
   if text:find "celer::parameter<" then out[#out + 1] = core.embedded "kernels/when.cuh" end
   if text:find "lua::" then out[#out + 1] = core.embedded "kernels/lua.cuh" end

@@ -15,7 +15,8 @@ M.modules = { "submit.queue", "submit.group", "data.buffer", "box", "data.view",
   "submit.placement", "io.files", "io.hdf5.datasets", "io.hdf5.values", "io.palette",
   "submit.balance", "kernel.plain", "kernel.from_lua.function", "io.image", "io.csv",
   "draw.plot", "draw.show", "io.series", "arrays.expression", "arrays.math", "arrays.make",
-  "arrays.skeletons", "run.progress" }
+  "arrays.skeletons", "arrays.scan", "arrays.spmv",
+  "run.progress" }
 
 --- Names in celer that are tables of functions.
 M.libraries = { io = true, math = true }

@@ -9,7 +9,7 @@ local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
 local buffers = require "celer.data.buffer"
 local queues = require "celer.submit.queue"
-local skeletons = require "celer.arrays.skeletons"
+local scans = require "celer.arrays.scan"
 
 local fail = place.fail
 
@@ -88,7 +88,7 @@ local function find(from, parts)
     cg:parallel_for({ n }, list.rows, cg:read(from), cg:discard_write(sums),
       cg:reduce(least, "min"))
   end)
-  skeletons.scan("sum", sums, sums)
+  scans.scan("sum", sums, sums)
   local last = box.new({ n - 1 }, { n })
   queues.run("celer.weights", function(cg)
     cg:name "celer.weights"

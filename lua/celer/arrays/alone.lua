@@ -1,0 +1,101 @@
+--- alone.lua -- tasks of one chunk, whose groups tell each other what they have: for the one GPU
+--- of a run, which has all of each buffer.
+local buffers = require "celer.data.buffer"
+local core = require "celer.core"
+local kernels = require "celer.kernel.kernel"
+local nd_range = require "celer.kernel.nd_range"
+local queues = require "celer.submit.queue"
+local ranks = require "celer.run.ranks"
+local types = require "celer.data.types"
+
+local M = {}
+
+--- Of specs: on the processor, too, where such tasks are slow; and what several GPUs do there.
+M.always, M.always_shared = false, false
+
+--- Whether there is one GPU.
+---@return boolean
+function M.is_alone()
+  local backend, devices = core.devices()
+  return (backend == "cuda" or M.always) and devices == 1 and ranks.ranks() == 1
+end
+
+-- Groups wait for each other, so none may be launched apart to be checked. Kernels with options
+-- that begin with -f are not; these change nothing here.
+local unsampled = { cpu = { "-fno-trapping-math" }, cuda = { "-fmad=false" } }
+
+local compiled = {} -- by source and what is put into it
+
+--- The kernel of a source in which capital letters stand for `given`.
+---@param source string
+---@param given table<string, string>
+---@param key string  tells what was given from all else that may be, for this source
+---@return celer.kernel
+function M.kernel(source, given, key)
+  local of = compiled[source] or {}
+  compiled[source] = of
+  of[key] = of[key] or kernels.new((source:gsub("%f[%w]%u+%f[%W]", given)), { options = unsampled })
+  return of[key]
+end
+
+--- Submits a kernel for `n` items, in groups of `group` or, without, alone.
+---@param call string
+---@param n integer
+---@param group? integer
+---@param kernel celer.kernel
+---@param declare fun(cg: celer.command_group): ...
+function M.run(call, n, group, kernel, declare)
+  queues.run(call, function(cg)
+    cg:name(call)
+    cg:hint { granularity = n }
+    cg:parallel_for(group and nd_range.new(n, group) or { n }, kernel, declare(cg))
+  end)
+end
+
+local MOST_SPARE = 2 ^ 30 -- bytes of a buffer that is kept
+
+-- Buffers that nobody uses, for tasks that come again: to make a large one may take a collection
+-- of Lua's, and the next collection takes these.
+local spare = setmetatable({}, { __mode = "v" })
+
+--- A buffer for what lasts as long as one call.
+---@param element string|celer.type
+---@param n integer
+---@return celer.buffer
+function M.scratch(element, n)
+  local type_ = types.find(element, "celer.buffer")
+  for k, buffer in pairs(spare) do
+    if buffer.type == type_ and buffer.size[0] == n then
+      spare[k] = nil
+      return buffer
+    end
+  end
+  return buffers.new(type_, { n })
+end
+
+--- Takes such a buffer back.
+---@param buffer celer.buffer
+function M.done(buffer)
+  if buffer.bytes > MOST_SPARE then return buffer:free() end
+  spare[#spare + 1] = buffer
+end
+
+local clear = [[
+kernel void clear(item<1> it, out<T, 1> words) { words(it[0]) = 0; }
+]]
+
+--- Such a buffer of zeros, which the device makes: an `init` would come from the host.
+---@param call string
+---@param element string
+---@param n integer
+---@return celer.buffer
+function M.zeros(call, element, n)
+  local words = M.scratch(element, n)
+  queues.run(call, function(cg)
+    cg:name(call)
+    cg:parallel_for({ n }, M.kernel(clear, { T = element }, element), cg:discard_write(words))
+  end)
+  return words
+end
+
+return M

@@ -1,0 +1,229 @@
+-- What GPUs do of celer.sort, scan and spmv, by the same kernels on the processor; and celer.spmv.
+local script = require("spec.support.script")
+
+local one = { { name = "on one device", devices = 1 } }
+
+local as_on_gpus = [==[
+local alone = require "celer.arrays.alone"
+local function as(how)
+  alone.always, alone.always_shared = how == "one", how == "several"
+end
+]==]
+
+local matrices = [==[
+local state = 7
+local function below(m) state = (state * 16807) % 2147483647 return state % m end
+-- A matrix of so many entries in each row, as buffers and tables.
+local function matrix(rows, count, types)
+  local ptr, col, val = { 0 }, {}, {}
+  for i = 0, rows - 1 do
+    for _ = 1, count(i) do
+      col[#col + 1], val[#val + 1] = below(rows), below(1000) / 7 - 50
+    end
+    ptr[i + 2] = #col
+  end
+  local n = #col
+  local function buffer(type_, size, list)
+    return celer.buffer(type_, size, size > 0 and { init = list } or nil)
+  end
+  return buffer(types[1], rows + 1, ptr), buffer(types[2], n, col), buffer(types[3], n, val), ptr,
+    col, val
+end
+local cases = {
+  { 1, function() return 1 end, { "int", "int", "double" } },
+  { 3, function() return 0 end, { "int", "int", "double" } },
+  { 700, function() return 9 end, { "int64_t", "int", "float" } },
+  { 900, function(i) return i % 7 == 0 and below(50) or i % 301 == 3 and 5000 or 0 end,
+    { "int", "int64_t", "double" } },
+  { 300, function(i) return i < 128 and 16 or i < 130 and 2048 or 0 end,
+    { "int", "int", "double" } },
+  { 40, function(i) return i == 20 and 20000 or i == 39 and 5000 or i % 3 * 30 end,
+    { "int", "int", "double" } },
+}
+]==]
+
+describe("celer.spmv", function()
+  script.everywhere("multiplies rows of any length, also none", matrices .. [==[
+for _, case in ipairs(cases) do
+  local rows = case[1]
+  local ptr, col, val, starts, columns, values = matrix(unpack(case))
+  local x = celer.buffer(case[3][3], rows, { init = function(i) return i % 17 - 3 end })
+  local y = celer.buffer(case[3][3], rows)
+  celer.spmv(y, ptr, col, val, x)
+  local got = q:wait(y)
+  for i = 0, rows - 1 do
+    local sum, size = 0, 0
+    for k = starts[i + 1] + 1, starts[i + 2] do
+      sum = sum + values[k] * (columns[k] % 17 - 3)
+      size = size + math.abs(values[k] * (columns[k] % 17 - 3))
+    end
+    local least = case[3][3] == "float" and 1e-5 or 1e-13
+    if math.abs(got(i) - sum) > least * size then same("row " .. i, got(i), sum) end
+  end
+end
+]==])
+
+  script.everywhere("follows its index when that changes", [==[
+local n = 100
+local ptr, col = celer.arange("int", n + 1), celer.arange("int", n)
+local val, x, y = celer.full("double", n, 2), celer.arange("double", n), celer.zeros("double", n)
+local turn = celer.kernel(function(i, col) col[i] = n - 1 - i end)
+for step = 1, 3 do
+  celer.spmv(y, ptr, col, val, x)
+  local got = q:wait(y)
+  for i = 0, n - 1 do same("row", got(i), 2 * (step == 1 and i or n - 1 - i)) end
+  turn({ n }, col)
+end
+]==])
+
+  script.everywhere("refuses what does not fit, with the line", [==[
+local u = celer.zeros("double", 8)
+local ptr, col, val = celer.zeros("int", 9), celer.zeros("int", 3), celer.zeros("double", 3)
+local y = celer.zeros("double", 8)
+refused("celer.spmv: ptr, where rows begin, is a buffer", function()
+  celer.spmv(y, 1, col, val, u)
+end)
+refused("ptr has one element more than y", function() celer.spmv(y, col, col, val, u) end)
+refused("ptr and col are whole numbers", function() celer.spmv(y, u, col, val, u) end)
+refused("val, x and y are of one type", function()
+  celer.spmv(y, ptr, col, celer.zeros("float", 3), u)
+end)
+refused("is written, and may not be read", function() celer.spmv(u, ptr, col, val, u) end)
+refused("x has one dimension", function()
+  celer.spmv(y, ptr, col, val, celer.zeros("double", { 2, 4 }))
+end)
+]==])
+
+  script.everywhere("adds up alike on one GPU and on several", as_on_gpus .. matrices .. [==[
+for _, case in ipairs(cases) do
+  local rows = case[1]
+  local ptr, col, val = matrix(unpack(case))
+  local x = celer.buffer(case[3][3], rows, { init = function(i) return math.sin(i) end })
+  local results = {}
+  for i, how in ipairs { "one", "several" } do
+    as(how)
+    local y = celer.buffer(case[3][3], rows)
+    celer.spmv(y, ptr, col, val, x)
+    celer.spmv(y, ptr, col, val, x)
+    results[i] = q:wait(y)
+  end
+  as()
+  local y = celer.buffer(case[3][3], rows)
+  celer.spmv(y, ptr, col, val, x)
+  local plain = q:wait(y)
+  for i = 0, rows - 1 do
+    same("row " .. i, results[1](i), results[2](i))
+    local least = case[3][3] == "float" and 1e-3 or 1e-9
+    assert(math.abs(plain(i) - results[1](i)) <= least, "row " .. i)
+  end
+end
+]==], nil, { shapes = one })
+end)
+
+describe("celer.sort on a GPU", function()
+  script.everywhere("sorts by passes over tiles", as_on_gpus .. [==[
+local function check(type_, n, init, down)
+  local results = {}
+  for i, how in ipairs { "one", "processor" } do
+    as(how)
+    local keys, alone_ = celer.buffer(type_, n, { init = init }),
+      celer.buffer(type_, n, { init = init })
+    local index = celer.arange("int", n)
+    celer.sort(keys, index, { descending = down })
+    celer.sort(alone_, { descending = down })
+    results[i] = { q:wait(keys, index, alone_) }
+  end
+  for k = 1, 3 do
+    for i = 0, n - 1 do
+      local a, b = results[1][k](i), results[2][k](i)
+      if a ~= b and (a == a or b == b) then same(type_ .. " " .. k .. " at " .. i, a, b) end
+    end
+  end
+end
+local special = { [0] = 0, -0, math.huge, -math.huge, 0 / 0, 1e-310, -1e-310 }
+local function fraction(i)
+  return special[i % 50] or ((i * 7919) % 10007 - 5000.5) * 2 ^ (i % 40)
+end
+check("double", 9000, fraction, false)
+check("int16_t", 7000, function(i) return (i * 7919) % 3001 - 1500 end, true)
+]==], nil, { shapes = one })
+end)
+
+describe("celer.scan on GPUs", function()
+  script.everywhere("looks back over what spans have told, in their order", [==[
+local look = celer.kernel [[
+  struct joining { // not commutative
+    CELER_FN uint64_t operator()(uint64_t a, uint64_t b) const { return 10 * a + b; }
+  };
+  using tiles = celer::scan_tile<uint64_t, joining, 32, 1>;
+  kernel void look(group<1> g, inout<uint64_t, 1> state, out<uint64_t, 1> found, int upto,
+                   local<uint64_t, CELER_WARP_ROOM(32)> room) {
+    const celer::warp w = {g, &room[0]};
+    const tiles t = {&state(0), 9 * 32, 3};
+    if (g.local(0) == 0) {
+      t.put(t.upto_span(upto), uint64_t(upto + 1));
+      for (int k = 0; k < 8; ++k) t.put(t.of_span(k), uint64_t(k > upto ? k + 1 : 0));
+    }
+    g.barrier();
+    const uint64_t sum = t.look_back(w, 8);
+    if (g.local(0) == 0) found(0) = sum;
+  }
+]]
+for upto, wanted in ipairs { 2345678, 345678, 45678, 5678, 678, 78, 8 } do
+  local state, found = celer.zeros("uint64_t", 1 + 2 * (9 * 32 + 2 * 9)), celer.zeros("uint64_t", 1)
+  q:submit(function(cg)
+    cg:parallel_for(celer.nd_range(32, 32), look, cg:read_write(state, celer.all),
+      cg:discard_write(found, celer.all), upto)
+  end)
+  same("upto " .. upto, tonumber(found(0)), wanted)
+end
+]==], nil, { shapes = one })
+
+  script.everywhere("reads and writes once, and adds up alike on one and on several", as_on_gpus
+    .. [==[
+local Pair = celer.struct("Pair", "float low; double sum; int n;")
+local n = 290000 -- tiles in three spans
+local whole = celer.buffer("int64_t", n, { init = function(i) return (i * 7919) % 13 - 6 end })
+local fractions = celer.buffer("double", n, { init = function(i) return math.sin(i * i) end })
+local own = celer.buffer(Pair, 9000, { init = function(i)
+  return { low = i % 7, sum = i, n = 1 }
+end })
+local add = { combine = "Pair{a.low < b.low ? a.low : b.low, a.sum + b.sum, a.n + b.n}",
+  identity = { 100, 0, 0 } }
+local results = {}
+for i, how in ipairs { "one", "several" } do
+  as(how)
+  local sums, before, most = celer.like(whole), celer.like(fractions), celer.buffer("double", n - 1)
+  local pairs_ = celer.buffer(Pair, 9000)
+  celer.copy(own, pairs_)
+  celer.scan("sum", sums, whole)
+  celer.scan("sum", before, fractions, { exclusive = true })
+  celer.copy(fractions, most, { part = celer.box({ 0 }, { n - 1 }) })
+  celer.scan("max", most, most)
+  celer.scan(add, pairs_, pairs_, { exclusive = true })
+  results[i] = { q:wait(sums, before, most, pairs_) }
+end
+local one, several, sum, largest, exact = results[1], results[2], 0, -math.huge, 0
+for i = 0, n - 1 do
+  sum = sum + (i * 7919) % 13 - 6
+  largest = math.max(largest, math.sin(i * i))
+  same("whole", tonumber(one[1](i)), sum)
+  same("whole, of several", tonumber(several[1](i)), sum)
+  assert(math.abs(one[2](i) - exact) < 1e-9, "fractions")
+  same("fractions", several[2](i), one[2](i))
+  if i < n - 1 then
+    same("most", one[3](i), largest)
+    same("most, of several", several[3](i), largest)
+  end
+  exact = exact + math.sin(i * i)
+end
+for i = 0, 8999 do
+  for k = 1, 2 do
+    local p = results[k][4](i)
+    same("pair", p.n, i)
+    same("pair's sum", p.sum, i * (i - 1) / 2)
+    same("pair's least", p.low, i == 0 and 100 or 0)
+  end
+end
+]==], nil, { shapes = one })
+end)
