@@ -18,6 +18,12 @@ local benchmarks = {
   { "wave", "wave", { 2048, 2048, 500 }, target = 0.95 },
   { "matmul", "matmul", { 1024, 2 }, script = "plain", target = 0.95 },
   { "matmul_tiles", "matmul", { 512, 20 }, program = "tiles", target = 0.5 },
+  { "spmv_band", "spmv", { 1000000, 100, "band" }, file = "spec/bench/spmv.lua",
+    script = "product", steps = 100, target = 0.95 },
+  { "spmv_scrambled", "spmv", { 1000000, 100, "scrambled" }, file = "spec/bench/spmv.lua",
+    script = "product", steps = 100, target = 0.95 },
+  { "spmv_kronecker", "spmv", { 1000000, 50, "kronecker" }, file = "spec/bench/spmv.lua",
+    script = "product", steps = 50, target = 0.95 },
   { "matmul_barriers", "matmul", { 512, 4 }, program = "tiles", script = "barriers" },
 }
 
@@ -70,7 +76,7 @@ end
 local function bench(b, repeats)
   local by_hand = words_of({ build(b[2]) }, b, b.program)
   local ours = words_of({ celer.command(), "run", "--backend", "cpu", "--devices", 1, "--advice",
-    "off", "spec/bench/cuda/" .. b[2] .. ".lua" }, b, b.script)
+    "off", b.file or "spec/bench/cuda/" .. b[2] .. ".lua" }, b, b.script)
   local plain, kernel, ratio = {}, {}, {}
   for i = 1, repeats do
     local p, k = measured(by_hand), measured(ours)
@@ -78,7 +84,7 @@ local function bench(b, repeats)
     assert(apart <= 1e-6 * math.abs(p.checksum), b[1] .. ": the checksums differ")
     plain[i], kernel[i], ratio[i] = p.seconds, k.seconds, p.seconds / k.seconds
   end
-  local steps = b[3][#b[3]]
+  local steps = b.steps or b[3][#b[3]]
   return { name = b[1], plain_us = median(plain) / steps * 1e6,
     celer_us = median(kernel) / steps * 1e6, ratio = median(ratio), target = b.target }
 end
