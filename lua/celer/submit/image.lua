@@ -402,14 +402,8 @@ local function find(plan, data, inner, cut, read)
   rawset(image.index, "image_looks", (rawget(image.index, "image_looks") or 0) + 1)
 end
 
-local function head_of(plan)
-  local future = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
-  future.unadvised = true
-  return future
-end
-
 -- A session goes on after a host task that has failed, and so would the kernel that reads by the
--- index: there the script waits for what has been found.
+-- index: there the script waits until it is known that nothing is wrong.
 local function inspect(plan, data, inner, cut, read)
   plan.inspections = plan.inspections + 1
   find(plan, data, inner, cut, read)
@@ -418,9 +412,10 @@ local function inspect(plan, data, inner, cut, read)
       return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
         plan.inspections, plan.rows
     end)
-    plan.boxes, plan.maps = head_of(plan), {}
+    plan.boxes = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
+    plan.boxes.unadvised, plan.maps = true, {}
   end
-  if settings.session then (plan.boxes or head_of(plan)):get() end
+  if settings.session then place.check(core.wait(place.user())) end
 end
 
 -- The mapper of boxes of rows, in closed form.
