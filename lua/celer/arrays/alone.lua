@@ -20,6 +20,13 @@ function M.is_alone()
   return (backend == "cuda" or M.always) and devices == 1 and ranks.ranks() == 1
 end
 
+--- Whether there are GPUs of one rank. Several ranks may have what others do not have, and must
+--- submit the same tasks.
+---@return boolean
+function M.is_shared()
+  return M.always_shared or core.devices() == "cuda" and ranks.ranks() == 1
+end
+
 -- Groups wait for each other, so none may be launched apart to be checked. Kernels with options
 -- that begin with -f are not; these change nothing here.
 local unsampled = { cpu = { "-fno-trapping-math" }, cuda = { "-fmad=false" } }

@@ -1,12 +1,12 @@
 --- scan.lua -- what the elements of a buffer up to each one come to.
 ---
---- On one GPU one task reads and writes each element once: kernels/scan.cuh. Else blocks of
---- elements are added up, then their sums are scanned, and then elements within their blocks.
+--- Blocks of elements are added up, then their sums are scanned, and then elements within their
+--- blocks. Where the order makes no difference, GPUs of one rank have kernels of their own, and one
+--- GPU reads and writes each element once: kernels/scan.cuh.
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
-local core = require "celer.core"
 local given = require "celer.arrays.given"
 local kernels = require "celer.kernel.kernel"
 local mapper = require "celer.mapper.builtin"
@@ -259,6 +259,13 @@ end
 
 -- ---- for users ----------------------------------------------------------------------------------
 
+-- Whether the result is the same in any order. Else it is to have the same bits on several ranks,
+-- of which not all may have GPUs.
+local function is_exact(operator, type_)
+  if type(operator) ~= "string" then return false end
+  return type_.class ~= "f" and type_.class ~= "s" or operator ~= "sum" and operator ~= "prod"
+end
+
 local scan_options = { exclusive = true }
 
 --- Sets each element of `out` to what the elements up to it come to: sums that run along a buffer
@@ -286,8 +293,10 @@ function M.scan(operator, out, from, options)
   ffi.copy(room, found.identity, from.type.size)
   local identity = room[0]
   if from.type.class == "s" then identity = ffi.new(from.type.ctype, identity) end
-  local how = alone.is_alone() and scan_chained
-    or (core.devices() == "cuda" or alone.always_shared) and scan_shared or scan
+  local how = scan
+  if is_exact(operator, from.type) or alone.always or alone.always_shared then
+    how = alone.is_alone() and scan_chained or alone.is_shared() and scan_shared or scan
+  end
   how(found.text or operators[operator], out, from, options.exclusive, identity)
 end
 

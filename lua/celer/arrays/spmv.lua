@@ -191,7 +191,7 @@ function M.spmv(y, ptr, col, val, x)
   check { y, ptr, col, val, x }
   if y.size[0] == 0 then return end
   if alone.is_alone() then return multiply_tiles(y, ptr, col, val, x) end
-  multiply_rows(y, ptr, col, val, x, core.devices() == "cuda" or alone.always_shared)
+  multiply_rows(y, ptr, col, val, x, alone.is_shared())
 end
 
 return M
