@@ -289,7 +289,7 @@ struct stream<L, fold_elements<E...>, Steps...> {
   template <which Warp>
   static __device__ __forceinline__ void go_down(const packed &p, stretch &t,
                                                  rows &all, int i, int count) {
-#pragma unroll(Columns == edge ? 1 : of.depth)
+#pragma unroll(Warp == edge ? 1 : of.depth)
     for (int n = 0; n < count; ++n) {
       t.turn = n;
       one<of_row<true, true, Warp>>(p, t, all, i + n, every());

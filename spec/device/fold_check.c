@@ -299,6 +299,11 @@ static void fuse(void) {
       printf("no fused entry\n");
       exit(1);
     }
+    if (fold.face.fused->way == CEL_FUSED_TILE &&
+        cel__cuda_fold_stream_items == 0) {
+      printf("the stream does not compile\n");
+      exit(1);
+    }
     if (fold.face.steps == steps && fold.face.manner != CEL_FOLD_PLAIN) break;
     if (cel_now_ns() - begin > 100000000000) {
       printf("the fused entry does not come\n");
@@ -359,8 +364,11 @@ static void choose_fold(void) {
   int64_t h = pick(1, 300), w = pick(1, 300), which = pick(0, KINDS - 1);
   int64_t rim[RIM] = {0};
   bool stream = which != FAR && cel_random_chance(&chosen, 50);
-  int32_t steps = (int32_t)pick(2, stream ? CEL_TUNE_FOLD_STREAM_STEPS
-                                          : CEL_TUNE_FOLD_TILE_STEPS);
+  /* Of GRAY no more than CEL_TUNE_FOLD_STREAM_WORDS allows. */
+  int32_t most = !stream         ? CEL_TUNE_FOLD_TILE_STEPS
+                 : which == GRAY ? CEL_TUNE_FOLD_STREAM_WORDS / 6
+                                 : CEL_TUNE_FOLD_STREAM_STEPS;
+  int32_t steps = (int32_t)pick(2, most);
   cel__cuda_fold_stream_items = stream ? 0 : INT64_MAX;
   if (stream) w = pick(1, 900);
   bool keeps = cel_random_chance(&chosen, 50);

@@ -69,3 +69,34 @@ describe("a fold's launch", function()
     end)
   end
 end)
+
+describe("a fold's entry", function()
+  local nvrtc = require("spec.device.cuda").no_nvrtc == nil
+  local function margins(m) return ("(%d, %d, %d, %d), "):format(m, m, m, m) end
+  local elements = "celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>"
+
+  local function entry(macro, kernel, steps, m)
+    local line = { macro, "(", m and margins(steps) or "", elements }
+    for s = 1, steps do
+      local left = m and steps - s or 0
+      line[#line + 1] = (", celer::step<CELER_KERNEL(%s), celer::margin<%d, %d, %d, %d>, %s>"):format(
+        kernel, left, left, left, left, s % 2 == 1 and "0, 1" or "1, 0")
+    end
+    line[#line + 1] = ")\n"
+    return table.concat(line)
+  end
+
+  for _, case in ipairs({ { "CELER_TILE", "wave", 4, true }, { "CELER_FLOW", "wave", 8, true },
+      { "CELER_FLOW", "open", 3, true }, { "CELER_CHAIN", "first", 2 } }) do
+    it(("compiles for a GPU: %s of %d steps of %s"):format(case[1], case[3], case[2]), function()
+      if not nvrtc then return pending("no NVRTC here") end
+      local options = { "-DCELER_FOLD=1" }
+      if case[1] == "CELER_FLOW" then options[2] = "-DCELER_STREAM=1" end
+      local kernels = KERNELS:match("^(.-)kernel void total") -- which takes reduce.cuh
+      local made, _, why = k.check_cuda(
+        kernels .. k.embedded("fold.cuh") .. entry(unpack(case)),
+        { architecture = 90, options = options })
+      assert.truthy(made, why)
+    end)
+  end
+end)
