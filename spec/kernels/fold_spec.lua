@@ -79,8 +79,9 @@ describe("a fold's entry", function()
     local line = { macro, "(", m and margins(steps) or "", elements }
     for s = 1, steps do
       local left = m and steps - s or 0
-      line[#line + 1] = (", celer::step<CELER_KERNEL(%s), celer::margin<%d, %d, %d, %d>, %s>"):format(
-        kernel, left, left, left, left, s % 2 == 1 and "0, 1" or "1, 0")
+      local arrays = s % 2 == 1 and "0, 1" or "1, 0"
+      line[#line + 1] = (", celer::step<CELER_KERNEL(%s), celer::margin<%d, %d, %d, %d>, %s>")
+        :format(kernel, left, left, left, left, arrays)
     end
     line[#line + 1] = ")\n"
     return table.concat(line)
