@@ -362,8 +362,11 @@ local function check_stored(self, node, element, value)
   elseif (value.kind == "bool") ~= (element.kind == "bool") then
     self.fail(node, element.kind == "bool" and "'%s' has booleans: write x ~= 0"
       or "'%s' has numbers: write c and 1 or 0", node.array.name)
-  elseif (value.kind == "struct") ~= (element.kind == "struct") or value.kind == "struct"
+  elseif value.kind == "struct" and element.kind == "struct"
     and elements.find(value.array.type, value.field) ~= element then
+    self.fail(node, "'%s' is given another struct, or one that lies in a struct: assign to its "
+      .. "fields, one by one", node.array.name)
+  elseif (value.kind == "struct") ~= (element.kind == "struct") then
     self.fail(node, "'%s' takes %s", node.array.name, element.kind == "struct"
       and "a " .. element.spelling .. " here: assign one, or to its fields" or "a number here")
   elseif element.kind == "int" and not whole.is_whole(value) then

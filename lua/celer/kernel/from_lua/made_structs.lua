@@ -52,7 +52,8 @@ end
 function M.set(lift, table_, name, value)
   table_.fields = table_.fields or {}
   if value.op == "table" and not value.fields then
-    lift.fail("field '%s' is given a table without fields: write { x = ... }", name)
+    lift.fail("field '%s' is given a table without fields: write { x = ... }, or set the elements "
+      .. "of an array one by one, in the buffer's own", name)
   end
   local part = value.op == "table" and made(lift, value)
   table.insert(table_.fields, lift.graph:add("set_field", { struct = table_, name = name,
@@ -116,8 +117,8 @@ function M.find(graph, fail)
     if node.op ~= "made" then return end
     for _, name in ipairs(field_names(elements.find(table_.type, table_.path))) do
       if not is_set(graph, table_, name, node) then
-        fail(node, "field '%s' of a %s may be without a value here: give it one in { }", name,
-          table_.type.name)
+        fail(node, "field '%s' of a %s may be without a value here: give it one in { }",
+          table_.path == "" and name or table_.path .. "." .. name, table_.type.name)
       end
     end
   end)
