@@ -129,6 +129,15 @@ static inline cel_fold_loads cel_fold_loads_of(const cel_fold_job *fold,
   return loads;
 }
 
+/* Whether all steps compute what lies within the last one's chunk, which is
+ * what CEL_FOLD_TO_SPARE leaves of each array. Thread: any. */
+static inline bool cel_fold_narrows(const cel_fold_job *fold) {
+  const cel_box *last = &fold->step[fold->steps - 1].call.chunk;
+  for (int32_t s = 0; s < fold->steps; ++s)
+    if (!cel_box_covers(&fold->step[s].call.chunk, last)) return false;
+  return true;
+}
+
 /* Whether blocks would write elements of array `a` that others still have to
  * load. Thread: any. */
 static inline bool cel_fold_needs_spare(const cel_fold_job *fold, int32_t a) {

@@ -244,7 +244,8 @@ static cel_fold_manner folds(cel_backend *b, int32_t device,
   if (!b->spares) return CEL_FOLD_IN_PLACE;
   if (cel_random_chance(&s->random, 30))
     fold->steps = (int32_t)cel_random_int(&s->random, 1, fold->steps);
-  if (cel_random_chance(&s->random, 60)) return CEL_FOLD_TO_SPARE;
+  if (cel_random_chance(&s->random, 60) && cel_fold_narrows(fold))
+    return CEL_FOLD_TO_SPARE;
   return cel_random_chance(&s->random, 50) ? CEL_FOLD_IN_PLACE : CEL_FOLD_PLAIN;
 }
 

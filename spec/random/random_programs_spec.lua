@@ -48,6 +48,12 @@ describe("random programs", function()
     assert.is_true(features > 30)
   end)
 
+  -- Its part of a fold ends with more items than it begins with.
+  it("hold it where steps after a part of a fold read farther than those within", function()
+    local _, failures, text = run("--count 1 --seed 8100005854")
+    assert.are.equal(0, failures, text)
+  end)
+
   it("hold it with threads", function()
     local _, failures, text = run("--threads --count 20 --ranks 3")
     assert.are.equal(0, failures, text)

@@ -58,7 +58,8 @@ static cel_fold_manner folds(cel_backend *b, int32_t device,
   if (!((gpus *)b)->crew.host_works) return cel__cuda_folds(fold);
   if (fold->steps > CEL_TUNE_FOLD_TILE_STEPS)
     fold->steps = CEL_TUNE_FOLD_TILE_STEPS;
-  return cel__bands_suit(fold) ? CEL_FOLD_TO_SPARE : CEL_FOLD_PLAIN;
+  return cel__bands_suit(fold) && cel_fold_narrows(fold) ? CEL_FOLD_TO_SPARE
+                                                         : CEL_FOLD_PLAIN;
 }
 
 static uint32_t poll(cel_backend *b, cel_done *out, uint32_t max) {

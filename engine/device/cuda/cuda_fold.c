@@ -129,12 +129,13 @@ static bool is_within(const cel_box *box, int64_t most) {
  * fewer. */
 static bool suits(const cel_fold_job *fold) {
   const cel_box *last = &fold->step[fold->steps - 1].call.chunk;
-  if (cel_box_is_empty(last) || !is_within(last, 1 << 30)) return false;
+  if (cel_box_is_empty(last) || !is_within(last, 1 << 30) ||
+      !cel_fold_narrows(fold))
+    return false;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_call *call = &fold->step[s].call;
-    if (call->sample != NULL || !cel_box_covers(&call->chunk, last) ||
-        (fold->fused->way == CEL_FUSED_CHAIN &&
-         !cel_box_equal(&call->chunk, last)))
+    if (call->sample != NULL || (fold->fused->way == CEL_FUSED_CHAIN &&
+                                 !cel_box_equal(&call->chunk, last)))
       return false;
   }
   return true;
