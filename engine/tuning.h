@@ -358,12 +358,12 @@ enum {
    * compute more items twice than the memory that they save.
    * spec/bench/fold.lua measures it. */
   CEL_TUNE_FOLD_TILE_STEPS = 4,
-  /* And of streams (kernels/stream.cuh), for chunks of so many items, with so
-   * many words of registers for what steps write, and at most so many rows to a
-   * block. */
+  /* And of streams (kernels/stream.cuh), for chunks of so many items, where
+   * each step writes so many bytes of an item, which registers hold; at most so
+   * many rows to a block. */
   CEL_TUNE_FOLD_STREAM_STEPS = 8,
   CEL_TUNE_FOLD_STREAM_ITEMS = 1 << 22,
-  CEL_TUNE_FOLD_STREAM_WORDS = 32,
+  CEL_TUNE_FOLD_STREAM_BYTES = 4,
   CEL_TUNE_FOLD_STREAM_ROWS = 272,
   /* Sequences of steps that begin with a kernel of one module, of which a
    * launch is kept: each takes some 100 KB, and a second of a compiler. */

@@ -183,13 +183,13 @@ void cel_module_set_fold_warning(void (*warn)(void *context, const char *text),
 struct cel_fold_job;
 struct cel_fused;
 /* Of folds on GPUs: the entry for those like this one, of which works, uses and
- * arrays' sizes count alone. What is asked for a second time begins to compile
- * on a thread of its own; it is ready at some later call, for all folds that
- * have it. Null: there is none, as compilers may contract, the steps' modules
- * cannot be one text, or those that were asked for before are all in use. It
- * lives with the first step's module, or until others have been asked for since
- * and nobody holds it. Cost: a few ns per view. Thread: executor; others where
- * there is none. */
+ * arrays' sizes count alone; `way` is a cel_fused_way. What is asked for a
+ * second time begins to compile on a thread of its own; it is ready at some
+ * later call, for all folds that have it. Null: there is none, as compilers may
+ * contract, the steps' modules cannot be one text, or those that were asked for
+ * before are all in use. It lives with the first step's module, or until others
+ * have been asked for since and nobody holds it. Cost: a few ns per view.
+ * Thread: executor; others where there is none. */
 const struct cel_fused *cel_module_fuse(const struct cel_fold_job *fold,
                                         int way);
 /* A job has it, or has it no more. Thread: likewise. */

@@ -363,12 +363,10 @@ static void choose_fold(void) {
   enum { KINDS = 5 };
   int64_t h = pick(1, 300), w = pick(1, 300), which = pick(0, KINDS - 1);
   int64_t rim[RIM] = {0};
-  bool stream = which != FAR && cel_random_chance(&chosen, 50);
-  /* Of GRAY no more than CEL_TUNE_FOLD_STREAM_WORDS allows. */
-  int32_t most = !stream         ? CEL_TUNE_FOLD_TILE_STEPS
-                 : which == GRAY ? CEL_TUNE_FOLD_STREAM_WORDS / 6
-                                 : CEL_TUNE_FOLD_STREAM_STEPS;
-  int32_t steps = (int32_t)pick(2, most);
+  bool stream =
+      (which == WAVE || which == OPEN) && cel_random_chance(&chosen, 60);
+  int32_t steps = (int32_t)pick(2, stream ? CEL_TUNE_FOLD_STREAM_STEPS
+                                          : CEL_TUNE_FOLD_TILE_STEPS);
   cel__cuda_fold_stream_items = stream ? 0 : INT64_MAX;
   if (stream) w = pick(1, 900);
   bool keeps = cel_random_chance(&chosen, 50);

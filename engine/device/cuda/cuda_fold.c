@@ -83,17 +83,17 @@ static uint32_t tile_bytes(const cel_fold_job *fold, const int32_t around[4]) {
 
 /* Whether threads may keep their columns of what all steps read and write. */
 static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
-  uint32_t words = 0;
-  for (int32_t s = 0; s < fold->steps; ++s)
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    uint32_t written = 0;
     for (int32_t k = 0; k < fold->step[s].call.views; ++k) {
       const cel_fold_view *use = &fold->step[s].use[k];
       if (use->array < 0) continue;
       if (cel_fold_reaches(use) && !use->along_axes) return false;
-      if (use->writes)
-        words += 3 * ((fold->array[use->array].element_size + 3) / 4);
+      if (use->writes) written += fold->array[use->array].element_size;
     }
-  return words <= CEL_TUNE_FOLD_STREAM_WORDS &&
-         around[2] + around[3] <= CEL_FUSED_COLUMNS / 4;
+    if (written > CEL_TUNE_FOLD_STREAM_BYTES) return false;
+  }
+  return around[2] + around[3] <= CEL_FUSED_COLUMNS / 4;
 }
 
 bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
