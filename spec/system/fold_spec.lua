@@ -156,7 +156,8 @@ celer.kernel("kernel void k(item<0>, out<int, 0> x) { x() = 1; }", { contract = 
       local text = WAVE:gsub("STEPS", "8"):gsub("SETUP", "")
         :gsub("  kernel void", before .. "\n%0"):gsub("up%(i, j%) =", within .. " %0")
       scratch.write(path, text)
-      local r = celer.run { "run", "--dry-run", "4", "--as-rank", "1", "--fold", "4", path }
+      local r = celer.run { "run", "--backend", "cpu", "--dry-run", "4", "--as-rank", "1",
+        "--fold", "4", path }
       return tonumber(r.stderr:match("messages sent%s+(%d+)"))
     end
     local folded, alone = messages("", ""), 14
@@ -218,9 +219,9 @@ print(("%.17g"):format(sum))
     end
     assert.equal(19, messages("1")) -- to one neighbour, and none before the first step
     assert.equal(8, messages("4")) -- to both, four times
-    local want = celer.run({ "run", "--fold", "1", path }).stdout
+    local want = celer.run({ "run", "--backend", "cpu", "--fold", "1", path }).stdout
     for ranks, devices in ipairs { "3", "1", "2", "1" } do
-      local r = celer.run({ "run", "--fold", "5", "--devices", devices, path },
+      local r = celer.run({ "run", "--backend", "cpu", "--fold", "5", "--devices", devices, path },
         { ranks = ranks > 1 and ranks or nil })
       assert.equal(0, r.status, r.stderr)
       assert.equal(want, r.stdout, ranks)
