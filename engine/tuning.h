@@ -351,9 +351,8 @@ enum {
   CEL_TUNE_FOLD_FRESH = 2,
   CEL_TUNE_BAND_SEAMS = 8,
   /* Steps of a fold on GPUs that nobody has asked for, in two dimensions or of
-   * elementwise tasks (fold/depth.c). 1: none; 16 is what spec/bench/fold.lua
-   * asks for. */
-  CEL_TUNE_FOLD_GPU = 1,
+   * elementwise tasks (fold/depth.c); spec/bench/fold.lua measures it. */
+  CEL_TUNE_FOLD_GPU = 16,
   /* On GPUs (kernels/fold.cuh) so many steps go in one launch of tiles: more
    * compute more items twice than the memory that they save.
    * spec/bench/fold.lua measures it. */
@@ -365,6 +364,9 @@ enum {
   CEL_TUNE_FOLD_STREAM_ITEMS = 1 << 22,
   CEL_TUNE_FOLD_STREAM_BYTES = 4,
   CEL_TUNE_FOLD_STREAM_ROWS = 272,
+  /* Folds of a pattern and size that are timed in one launch, and as many in
+   * one launch for each step (cuda_trial.h). */
+  CEL_TUNE_FOLD_TRIALS = 2,
   /* Sequences of steps that begin with a kernel of one module, of which a
    * launch is kept: each takes some 100 KB, and a second of a compiler. */
   CEL_TUNE_FOLD_FUSED = 32,

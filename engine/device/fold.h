@@ -88,6 +88,7 @@ typedef struct cel_fold_job {
   /* Of GPUs: the entry that computes all steps, see cel_module_fuse. Else null.
    */
   const struct cel_fused *fused;
+  struct cel_cuda_trial *trial; /* null; or it is timed: cuda_trial.h */
   uint32_t copies;
   const cel_fold_copy *copy;
 } cel_fold_job;

@@ -318,7 +318,7 @@ static cel_fold_job plan_part(const planning *p, int32_t s) {
       !(leaves_enough(p, s + n, &part) && take_spares(p, &part) &&
         add_copies(p, &part)))
     part.manner = CEL_FOLD_PLAIN;
-  if (part.manner != CEL_FOLD_PLAIN) cel_module_hold_fused(part.fused, true);
+  cel_module_hold_fused(part.fused, true);
   if (part.manner == CEL_FOLD_TO_SPARE)
     swap_spares(p, &part);
   else
@@ -359,8 +359,7 @@ void cel_folding_end(cel_foldings *all, cel_record *record,
   for (uint32_t i = 0; i < f->held.n && reserved != NULL; ++i)
     cel_reserved_hold(reserved, f->held.at[i], false);
   for (uint32_t i = 0; i < f->parts.n && reserved != NULL; ++i)
-    if (f->parts.at[i].manner != CEL_FOLD_PLAIN)
-      cel_module_hold_fused(f->parts.at[i].fused, false);
+    cel_module_hold_fused(f->parts.at[i].fused, false);
   cel_vec_clear(&f->held);
   f->next = all->free;
   all->free = f;

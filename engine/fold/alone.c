@@ -63,7 +63,8 @@ static const char *obstacle_of_depth(cel__fold_depths *depths,
                                      const cel_task *task) {
   if (cel__fold_depth(depths, task, false) > 1) return NULL;
   return depths->machine == CEL_FOLD_GPU
-             ? "on GPUs --fold or q:hint has to ask for it"
+             ? "on GPUs --fold or q:hint has to ask for steps in so many "
+               "dimensions, or that reach so far"
          : depths->machine == CEL_FOLD_MIXED
              ? "ranks compute on devices of several kinds"
              : "ranks would compute more twice than messages cost";

@@ -432,7 +432,7 @@ describe("the window of folds", function()
     p:epoch()
     assert.matches("line %d+ waits", told[1])
     close()
-    for machine, why in pairs { MIXED = "devices of several kinds", GPU = "has to ask for it" } do
+    for machine, why in pairs { MIXED = "devices of several kinds", GPU = "has to ask for" } do
       open({ ranks = 2, machine = machine })
       step(u, v, { fold = 0 })
       assert.matches(why, told[1])

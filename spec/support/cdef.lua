@@ -15,7 +15,7 @@ local library
 -- What C11 has and LuaJIT's parser lacks.
 local shims = table.concat({
   "'-D_Static_assert(...)='",
-  "-D_Noreturn= -D_Atomic=",
+  "-D_Noreturn= '-D_Atomic(x)=x'",
   "'-D_Alignas(x)=__attribute__((aligned(x)))'",
 }, " ")
 

@@ -54,8 +54,7 @@ static uint64_t left(cel_backend *b, int32_t memory) {
 /* Of works that are C functions, what specs are to see of it. */
 static cel_fold_manner folds(cel_backend *b, int32_t device,
                              cel_fold_job *fold) {
-  (void)device;
-  if (!((gpus *)b)->crew.host_works) return cel__cuda_folds(fold);
+  if (!((gpus *)b)->crew.host_works) return cel__cuda_folds(device, fold);
   if (fold->steps > CEL_TUNE_FOLD_TILE_STEPS)
     fold->steps = CEL_TUNE_FOLD_TILE_STEPS;
   return cel__bands_suit(fold) && cel_fold_narrows(fold) ? CEL_FOLD_TO_SPARE

@@ -5,6 +5,7 @@
 
 #include "device/cuda/cuda_lane.h"
 #include "device/cuda/cuda_reduce.h"
+#include "device/cuda/cuda_trial.h"
 #include "device/kernel.h"
 #include "tuning.h"
 
@@ -179,7 +180,7 @@ static const cel_fused *fuse(cel_fold_job *fold, cel_fused_way way) {
 
 /* A kernel that wants to know where in memory an element lies does not compile
  * for streams. */
-cel_fold_manner cel__cuda_folds(cel_fold_job *fold) {
+cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold) {
   const int32_t steps = fold->steps;
   cel_fused_way way = fold->steps > 1 ? way_of(fold) : CEL_FUSED_CHAIN;
   const cel_fused *fused = fuse(fold, way);
@@ -188,9 +189,12 @@ cel_fold_manner cel__cuda_folds(cel_fold_job *fold) {
     fused = fuse(fold, CEL_FUSED_TILE);
   }
   fold->fused = fused;
+  fold->trial = NULL;
   if (fused == NULL ||
       !atomic_load_explicit(&fused->ready, memory_order_acquire) ||
-      !suits(fold))
+      !suits(fold) ||
+      !cel__cuda_trial_in_one(fused->trials,
+                              device == 0 && fold->steps == steps, fold))
     return CEL_FOLD_PLAIN;
   return fused->way == CEL_FUSED_CHAIN ? CEL_FOLD_IN_PLACE : CEL_FOLD_TO_SPARE;
 }

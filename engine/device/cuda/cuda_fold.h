@@ -25,6 +25,7 @@ typedef struct cel_fused {
   uint32_t bytes;    /* of the launch's parameter */
   uint32_t shared;   /* of a block, of TILE */
   int32_t resident[CEL_DEVICES]; /* blocks of a multiprocessor, of STREAM */
+  struct cel_cuda_trial *trials; /* of each size; none without functions */
   uint32_t held;                 /* by jobs: the executor's */
 } cel_fused;
 
@@ -40,7 +41,7 @@ void cel__cuda_fold_margin(const cel_fold_job *fold, int32_t step,
 /* Chunks of so many items go by streams; as tuned, but for specs. */
 extern int64_t cel__cuda_fold_stream_items;
 /* See cel_backend. Thread: executor. */
-cel_fold_manner cel__cuda_folds(cel_fold_job *fold);
+cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold);
 /* Puts the launch of a fold that is not PLAIN on a lane's stream. Thread: the
  * device's. */
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,

@@ -9,6 +9,7 @@
 #include "device/cuda/cuda_lane.h"
 #include "device/cuda/cuda_reduce.h"
 #include "device/cuda/cuda_sample.h"
+#include "device/cuda/cuda_trial.h"
 #include "tuning.h"
 
 enum { WARP = 32, BLOCK = 256, ARGUMENTS = 4096 };
@@ -566,13 +567,15 @@ static CUresult put_kept(const putting *p, const cel_fold_job *fold) {
 static cel_status enqueue_folds(const putting *p, const cel_job *job) {
   for (const cel_fold_job *f = job->fold; f != NULL && *p->lost == CUDA_SUCCESS;
        f = f->next) {
+    CUresult code = cel__cuda_trial_mark(p->cuda->api, f, false, p->stream);
     if (f->manner == CEL_FOLD_PLAIN) {
       CEL_TRY(put_steps(p, job, f));
-      continue;
+    } else if (code == CUDA_SUCCESS) {
+      code = cel__cuda_fold_enqueue(p->cuda, p->device, f, p->lane, p->stream);
+      if (code == CUDA_SUCCESS) code = put_kept(p, f);
     }
-    CUresult code =
-        cel__cuda_fold_enqueue(p->cuda, p->device, f, p->lane, p->stream);
-    if (code == CUDA_SUCCESS) code = put_kept(p, f);
+    if (code == CUDA_SUCCESS)
+      code = cel__cuda_trial_mark(p->cuda->api, f, true, p->stream);
     if (code != CUDA_SUCCESS)
       CEL_TRY(refuse(p->cuda, p->device, job, code, p->lost));
   }

@@ -8,6 +8,7 @@
 #include "base/confined.h"
 #include "base/text.h"
 #include "device/clock.h"
+#include "device/cuda/cuda_trial.h"
 #include "device/cuda/nvtx.h"
 #include "device/thread.h"
 #include "tuning.h"
@@ -331,6 +332,9 @@ static bool collect_lane(cel_cuda_worker *w, cel_cuda_lane *lane) {
     while (n < to) {
       cel_entry *entry = lane->entry[++n % DEPTH];
       if (entry->job->begin != 0) read_times(w, lane, n % DEPTH);
+      if (entry->job->kind == CEL_JOB_FOLD)
+        cel__cuda_trial_answer(w->crew->cuda->api, entry->job,
+                               !w->lost && entry->error == NULL);
       cel_finished_push(&w->crew->finished, entry); /* no longer ours */
       atomic_store_explicit(&lane->completed, n, memory_order_release);
     }

@@ -41,7 +41,7 @@ typedef struct cel__kernel {
   cel__combine_function *combine; /* null: nothing is reduced, or for GPUs */
   cel__fault *fault;              /* the library's; null: not checked */
   cel__run_function *sample;      /* checked, for samples; null: not there */
-  _Atomic uint64_t item_ps;       /* what an item takes; 0: not known */
+  _Atomic(uint64_t) item_ps;      /* what an item takes; 0: not known */
   const cel_param *param; /* ends with kind 0; the library's, or `owned`; null:
                              this kernel was not wanted */
   cel_param *owned;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device/cuda/cuda_fold.h"
+#include "device/cuda/cuda_trial.h"
 #include "device/fold.h"
 #include "device/module/module.h"
 #include "tuning.h"
@@ -247,6 +248,9 @@ static void drop(const cel_module *module, cel__fuse *fuse) {
   if (fuse->begun && !fuse->done) cel_background_wait(&fuse->build.chore, NULL);
   cel__build_release(&fuse->build);
   cel__module_unload_images(module->cuda, fuse->loaded);
+  if (fuse->face.trials != NULL)
+    cel__cuda_trials_clear(module->cuda->api, fuse->face.trials);
+  cel_free(fuse->face.trials);
   cel_vec_release(&fuse->assembled);
   cel_vec_release(&fuse->line);
   cel_vec_release(&fuse->key);
@@ -373,6 +377,9 @@ static void finish(const cel_module *module, const cel_fold_job *fold,
   cel__build_release(&fuse->build);
   cel_vec_release(&fuse->assembled);
   fuse->face.failed = !fine;
+  if (fine)
+    fuse->face.trials =
+        cel_alloc_zero(CEL__CUDA_TRIAL_SIZES * sizeof *fuse->face.trials);
   atomic_store_explicit(&fuse->face.ready, fine, memory_order_release);
 }
 
