@@ -2,9 +2,9 @@
 // celer.cuh where a source mentions it.
 //
 // Each item has slots of its own in a buffer beside: how often it has pushed,
-// then the keys, then the values. So no item waits for another, and what comes
-// of all does not depend on their order. Host tasks bring it where it belongs
-// (engine/comm/route.h).
+// in 32 bits, then the keys, then the values. So no item waits for another, and
+// what comes of all does not depend on their order. Host tasks bring it where
+// it belongs (engine/comm/route.h).
 #ifndef CELER_ROUTE_CUH
 #define CELER_ROUTE_CUH
 
@@ -16,8 +16,13 @@ struct routing {
   index size[3];  // of what it leads to
   index first[3]; // of the range: its slots are the first ones
   int most;       // pushes of an item for which there are slots
-  int words;      // that an item has: 1 + most for counts and keys, and values
+  int words;      // that an item has: `head` for its count and keys, and values
+  int head;
+  int is_wide; // keys have 64 bits, not 32
 };
+// In the place of an item's count once a key of it has led nowhere, beside what
+// there was; in the first word of values then is that key.
+constexpr uint32_t leads_nowhere = 1u << 31;
 
 using word = unsigned long long;
 
@@ -36,23 +41,25 @@ template <class T, int D = 1> struct route : accessor<word, 3> {
   CELER_FN void push(index i, const T &value) const {
     static_assert(D == 1, "push takes as many coordinates as the route has "
                           "dimensions, and a value");
-    put(word(i), value);
+    put(holds(0, i), word(i), value);
   }
   CELER_FN void push(index i, index j, const T &value) const {
     static_assert(D == 2, "push takes as many coordinates as the route has "
                           "dimensions, and a value");
-    put(holds(0, i) && holds(1, j)
-            ? word(i * to.size[1] + j)
-            : word(1) << 62 | outside_of(i, 31) << 31 | outside_of(j, 31),
+    const bool is_in = holds(0, i) && holds(1, j);
+    put(is_in,
+        is_in ? word(i * to.size[1] + j)
+              : word(1) << 62 | outside_of(i, 31) << 31 | outside_of(j, 31),
         value);
   }
   CELER_FN void push(index i, index j, index k, const T &value) const {
     static_assert(D == 3, "push takes as many coordinates as the route has "
                           "dimensions, and a value");
-    put(holds(0, i) && holds(1, j) && holds(2, k)
-            ? word((i * to.size[1] + j) * to.size[2] + k)
-            : word(1) << 62 | outside_of(i, 20) << 40 |
-                  outside_of(j, 20) << 20 | outside_of(k, 20),
+    const bool is_in = holds(0, i) && holds(1, j) && holds(2, k);
+    put(is_in,
+        is_in ? word((i * to.size[1] + j) * to.size[2] + k)
+              : word(1) << 62 | outside_of(i, 20) << 40 |
+                    outside_of(j, 20) << 20 | outside_of(k, 20),
         value);
   }
 
@@ -72,19 +79,29 @@ template <class T, int D = 1> struct route : accessor<word, 3> {
               : dims > 1 ? w
                          : 0) = 0;
 #endif
-    slot[0] = 0;
+    *(uint32_t *)slot = 0;
   }
 
 private:
   CELER_FN bool holds(int d, index i) const {
     return i >= 0 && i < to.size[d];
   }
-  CELER_FN void put(word key, const T &value) const {
-    const word n = slot[0];
-    slot[0] = n + 1;
-    if (n >= word(to.most)) return; // counted: so many would have done
-    slot[1 + n] = key;
-    char *into = (char *)(slot + 1 + to.most) + n * sizeof(T);
+  CELER_FN void put(bool is_in, word key, const T &value) const {
+    uint32_t *const count = (uint32_t *)slot;
+    const uint32_t n = *count;
+    if (n >= leads_nowhere) return;
+    *count = n + 1;
+    if (n >= uint32_t(to.most)) return; // counted: so many would have done
+    if (!is_in) {
+      *count = leads_nowhere | (n + 1);
+      slot[to.head] = key;
+      return;
+    }
+    if (to.is_wide)
+      slot[1 + n] = key;
+    else
+      count[1 + n] = uint32_t(key);
+    char *into = (char *)(slot + to.head) + n * sizeof(T);
     if constexpr (alignof(T) <= sizeof(word)) {
       *(T *)into = value;
     } else {

@@ -8,31 +8,37 @@
 
 /* ---- what was pushed ----------------------------------------------------- */
 
+/* As kernels/route.cuh has it: the count of an item once a key of it has led
+ * nowhere, beside what there was. The first word of values is that key. */
+#define LEADS_NOWHERE (1u << 31)
+
 static const uint64_t *slots_of(const cel_route_slots *s, int64_t item) {
   return s->at + item * s->words;
 }
 
-static int64_t pushed(const cel_route_slots *s, const uint64_t *slot) {
-  int64_t n = (int64_t)slot[0];
-  return n < s->most ? n : s->most;
+static uint32_t pushed(const uint64_t *slot) {
+  return *(const uint32_t *)slot;
 }
 
-void cel_route_look(const cel_route_slots *s, const cel_route_keys *keys,
-                    cel_route_fault *out) {
-  int64_t end = keys->rows * keys->row;
+static int64_t key_of(const cel_route_slots *s, const uint64_t *slot,
+                      int64_t k) {
+  return s->is_wide ? (int64_t)slot[1 + k]
+                    : (int64_t)((const uint32_t *)slot)[1 + k];
+}
+
+void cel_route_look(const cel_route_slots *s, cel_route_fault *out) {
   *out = (cel_route_fault){.item = -1};
   for (int64_t i = 0; i < s->items; ++i) {
     const uint64_t *slot = slots_of(s, i);
-    if ((int64_t)slot[0] > out->most) {
-      out->most = (int64_t)slot[0];
+    int64_t n = pushed(slot) & ~LEADS_NOWHERE;
+    if (n > out->most) {
+      out->most = n;
       out->most_item = s->first + i;
     }
-    int64_t n = pushed(s, slot);
-    for (int64_t k = 0; k < n && out->item < 0; ++k)
-      if (slot[1 + k] >= (uint64_t)end) {
-        out->item = s->first + i;
-        out->key = (int64_t)slot[1 + k];
-      }
+    if (pushed(slot) >= LEADS_NOWHERE && out->item < 0) {
+      out->item = s->first + i;
+      out->key = (int64_t)slot[s->head];
+    }
   }
 }
 
@@ -99,9 +105,9 @@ static void count(const cel_route_slots *s, table *t) {
   int64_t rank = 0;
   for (int64_t i = 0; i < s->items; ++i) {
     const uint64_t *slot = slots_of(s, i);
-    int64_t n = pushed(s, slot);
+    int64_t n = pushed(slot);
     for (int64_t k = 0; k < n; ++k) {
-      rank = owner(t, (int64_t)slot[1 + k], rank);
+      rank = owner(t, key_of(s, slot, k), rank);
       ++t->give[rank];
     }
   }
@@ -122,12 +128,13 @@ static void pack(const cel_route_slots *s, table *t, cel_route_came *out) {
   int64_t rank = 0;
   for (int64_t i = 0; i < s->items; ++i) {
     const uint64_t *slot = slots_of(s, i);
-    const char *value = (const char *)(slot + 1 + s->most);
-    int64_t n = pushed(s, slot);
+    const char *value = (const char *)(slot + s->head);
+    int64_t n = pushed(slot);
     for (int64_t k = 0; k < n; ++k, value += s->bytes) {
-      rank = owner(t, (int64_t)slot[1 + k], rank);
-      int64_t at = t->next[rank]++;
-      out->key[at] = (int64_t)slot[1 + k];
+      int64_t key = key_of(s, slot, k), at;
+      rank = owner(t, key, rank);
+      at = t->next[rank]++;
+      out->key[at] = key;
       copy_value(out->value + at * s->bytes, value, s->bytes);
     }
   }
@@ -138,23 +145,39 @@ static cel_route_came came_create(int64_t count, uint32_t bytes) {
                           cel_alloc((size_t)count * bytes + 1)};
 }
 
-/* Values that came one after the other, with their keys. */
+/* Values that came one after the other, with their keys: of 64 bits, or of 32.
+ * An item that has made a mistake has `is_wrong`, and none. */
 typedef struct run {
   int64_t count;
   const int64_t *key;
+  const uint32_t *narrow; /* or null */
   const char *value;
+  bool is_wrong;
 } run;
 
 static int64_t runs_of(const cel_route_came *came) {
   return came->slots != NULL ? came->slots->items : 1;
 }
 
-static run run_of(const cel_route_came *came, int64_t i) {
+static inline run run_of(const cel_route_came *came, int64_t i) {
   const cel_route_slots *s = came->slots;
-  if (s == NULL) return (run){came->count, came->key, came->value};
+  if (s == NULL) return (run){came->count, came->key, NULL, came->value, false};
   const uint64_t *slot = slots_of(s, i);
-  return (run){pushed(s, slot), (const int64_t *)(slot + 1),
-               (const char *)(slot + 1 + s->most)};
+  uint32_t n = pushed(slot);
+  bool is_wrong = n > s->most;
+  return (run){is_wrong ? 0 : n, (const int64_t *)slot + 1,
+               s->is_wide ? NULL : (const uint32_t *)slot + 1,
+               (const char *)(slot + s->head), is_wrong};
+}
+
+static inline int64_t key_at(const run *r, int64_t i) {
+  return r->narrow != NULL ? (int64_t)r->narrow[i] : r->key[i];
+}
+
+static bool is_wrong(const cel_route_came *came) {
+  cel_route_fault fault = {.item = -1};
+  if (came->slots != NULL) cel_route_look(came->slots, &fault);
+  return came->slots != NULL && cel_route_is_fault(&fault, came->slots->most);
 }
 
 void cel_route_release(cel_route_came *came) {
@@ -202,10 +225,7 @@ static cel_status send(cel_comm *comm, table *t, uint32_t bytes,
 static cel_status exchange(cel_comm *comm, const cel_route_slots *s, table *t,
                            cel_route_fault *fault, cel_route_came *out) {
   int64_t sent = 0, got = 0;
-  if (t->ranks == 1) {
-    if (!cel_route_is_fault(fault, s->most)) out->slots = s;
-    return CEL_E_OK;
-  }
+  cel_route_look(s, fault);
   if (!cel_route_is_fault(fault, s->most)) count(s, t);
   CEL_TRY(tell(comm, t, fault));
   if (cel_route_is_fault(fault, s->most)) return CEL_E_OK;
@@ -229,9 +249,13 @@ static cel_status exchange(cel_comm *comm, const cel_route_slots *s, table *t,
 cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
                               const cel_route_keys *keys,
                               cel_route_fault *fault, cel_route_came *out) {
-  table t = table_create(comm->ranks, keys);
   *out = (cel_route_came){0};
-  cel_route_look(s, keys, fault);
+  *fault = (cel_route_fault){.item = -1};
+  if (comm->ranks == 1) {
+    out->slots = s;
+    return CEL_E_OK;
+  }
+  table t = table_create(comm->ranks, keys);
   cel_status status = exchange(comm, s, &t, fault, out);
   table_release(&t);
   return status;
@@ -240,13 +264,41 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
 /* ---- combining ----------------------------------------------------------- */
 
 /* As the values come. Sums and products of signed numbers wrap as those of
- * unsigned ones do, in `wide`, which no promotion makes signed again. */
+ * unsigned ones do, in `wide`, which no promotion makes signed again.
+ *
+ * Numbers alone: items that come one after the other mostly push to the same
+ * elements, so the newest two are kept in registers, each of another key. That
+ * spares what writing and reading one again takes, which each sum waits for. */
 #define EACH(type, result)                                                     \
-  for (int64_t k = 0; k < runs; ++k) {                                         \
+  for (int64_t k = 0; k < runs && width == 1; ++k) {                           \
     run r = run_of(came, k);                                                   \
     const type *from = (const type *)r.value;                                  \
+    wrong |= r.is_wrong;                                                       \
     for (int64_t i = 0; i < r.count; ++i) {                                    \
-      type *to = into + (r.key[i] - first) * width;                            \
+      int64_t key = key_at(&r, i);                                             \
+      type b = from[i];                                                        \
+      if (key == key_1) {                                                      \
+        type a = value_1;                                                      \
+        value_1 = (type)(result);                                              \
+        continue;                                                              \
+      }                                                                        \
+      if (key != key_2) {                                                      \
+        if (key_1 >= 0) into[key_1 - first] = value_1;                         \
+        key_1 = key_2;                                                         \
+        value_1 = value_2;                                                     \
+        key_2 = key;                                                           \
+        value_2 = into[key - first];                                           \
+      }                                                                        \
+      type a = value_2;                                                        \
+      value_2 = (type)(result);                                                \
+    }                                                                          \
+  }                                                                            \
+  for (int64_t k = 0; k < runs && width > 1; ++k) {                            \
+    run r = run_of(came, k);                                                   \
+    const type *from = (const type *)r.value;                                  \
+    wrong |= r.is_wrong;                                                       \
+    for (int64_t i = 0; i < r.count; ++i) {                                    \
+      type *to = into + (key_at(&r, i) - first) * width;                       \
       for (int64_t c = 0; c < width; ++c, ++from) {                            \
         type a = to[c], b = *from;                                             \
         to[c] = (type)(result);                                                \
@@ -255,9 +307,12 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
   }                                                                            \
   break
 #define COMBINE(type, wide)                                                    \
-  static void combine_##type(cel_route_op op, const cel_route_came *came,      \
+  static bool combine_##type(cel_route_op op, const cel_route_came *came,      \
                              int64_t first, int64_t width, type *into) {       \
     int64_t runs = runs_of(came);                                              \
+    bool wrong = false;                                                        \
+    int64_t key_1 = -1, key_2 = -1;                                            \
+    type value_1 = 0, value_2 = 0;                                             \
     switch (op) {                                                              \
     case CEL_ROUTE_SUM: EACH(type, (wide)a + (wide)b);                         \
     case CEL_ROUTE_PROD: EACH(type, (wide)a *(wide)b);                         \
@@ -266,6 +321,9 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
     case CEL_ROUTE_AND: EACH(type, AND(a, b));                                 \
     case CEL_ROUTE_OR: EACH(type, OR(a, b));                                   \
     }                                                                          \
+    if (key_1 >= 0) into[key_1 - first] = value_1;                             \
+    if (key_2 >= 0) into[key_2 - first] = value_2;                             \
+    return !wrong;                                                             \
   }
 #define NAN_OF(x) false
 #define AND(a, b) ((a) & (b))
@@ -297,22 +355,22 @@ static void begin(const void *identity, int64_t n, int64_t bytes, char *into) {
     memcpy(into + i * bytes, identity, (size_t)bytes);
 }
 
-void cel_route_combine(const cel_route_came *came, const cel_route_type *type,
+bool cel_route_combine(const cel_route_came *came, const cel_route_type *type,
                        int64_t first, int64_t n, const void *identity,
                        void *into) {
   if (identity != NULL)
     begin(identity, n, (int64_t)type->size * type->count, into);
+  else if (is_wrong(came))
+    return false;
 #define CALL(name) combine_##name(type->op, came, first, type->count, into)
   bool is_signed = type->class_ == 'i', real = type->class_ == 'f';
   switch (type->size) {
-  case 1: is_signed ? CALL(int8_t) : CALL(uint8_t); break;
-  case 2: is_signed ? CALL(int16_t) : CALL(uint16_t); break;
+  case 1: return is_signed ? CALL(int8_t) : CALL(uint8_t);
+  case 2: return is_signed ? CALL(int16_t) : CALL(uint16_t);
   case 4:
-    real ? CALL(float) : is_signed ? CALL(int32_t) : CALL(uint32_t);
-    break;
+    return real ? CALL(float) : is_signed ? CALL(int32_t) : CALL(uint32_t);
   case 8:
-    real ? CALL(double) : is_signed ? CALL(int64_t) : CALL(uint64_t);
-    break;
+    return real ? CALL(double) : is_signed ? CALL(int64_t) : CALL(uint64_t);
   default: cel_bug("numbers of %d bytes", type->size);
   }
 #undef CALL
@@ -356,8 +414,8 @@ static cel_status move(cel_comm *comm, uint32_t bytes, const int64_t *has,
 
 /* This rank's bins, one behind the other. */
 typedef struct filled {
-  int64_t count;
-  int64_t *end; /* of each bin */
+  int64_t count; /* negative: an item has made a mistake */
+  int64_t *end;  /* of each bin */
   char *value;
 } filled;
 
@@ -367,15 +425,26 @@ static filled measure(const cel_route_came *came, const cel_route_bins *b,
                       const int64_t *length) {
   filled out = {0, cel_alloc_zero((size_t)(b->count + 1) * 8), NULL};
   int64_t *next = out.end;
+  bool wrong = false;
+  int64_t last = 0, alike = 0; /* a bin, and how many came to it on end */
   for (int64_t k = 0, runs = runs_of(came); k < runs; ++k) {
     run r = run_of(came, k);
-    for (int64_t i = 0; i < r.count; ++i) ++next[r.key[i] - b->first];
+    wrong |= r.is_wrong;
+    for (int64_t i = 0; i < r.count; ++i, ++alike) {
+      int64_t bin = key_at(&r, i) - b->first;
+      if (bin == last) continue;
+      next[last] += alike;
+      last = bin;
+      alike = 0;
+    }
   }
+  next[last] += alike;
   for (int64_t i = 0; i < b->count; ++i) {
     int64_t n = next[i] + (length != NULL ? length[i] : 0);
     next[i] = out.count;
     out.count += n;
   }
+  if (wrong) out.count = -1;
   return out;
 }
 
@@ -389,13 +458,19 @@ static void fill(filled *f, const cel_route_came *came, const cel_route_bins *b,
     old += size;
     next[i] += length[i];
   }
+  int64_t last = 0, at = next[0]; /* a bin, and where its next one goes */
   for (int64_t k = 0, runs = runs_of(came); k < runs; ++k) {
     run r = run_of(came, k);
-    for (int64_t i = 0; i < r.count; ++i) {
-      int64_t at = next[r.key[i] - b->first]++;
+    for (int64_t i = 0; i < r.count; ++i, ++at) {
+      int64_t bin = key_at(&r, i) - b->first;
+      if (bin != last) {
+        next[last] = at;
+        at = next[last = bin];
+      }
       copy_value(f->value + at * b->bytes, r.value + i * b->bytes, b->bytes);
     }
   }
+  next[last] = at;
 }
 
 /* How ranks share values, by their bins and by their places. */
@@ -495,7 +570,7 @@ static cel_status append(cel_comm *comm, const cel_route_came *came,
     filled f = measure(came, b, length);
     status = bounds_of(comm, f.count, s->by_bin);
     *total = s->by_bin[comm->ranks];
-    if (status == CEL_E_OK && *total <= b->room) {
+    if (status == CEL_E_OK && *total >= 0 && *total <= b->room) {
       bool alone = comm->ranks == 1; /* what bins held lies in `old` now */
       f.value = alone ? b->values : cel_alloc((size_t)f.count * b->bytes + 1);
       fill(&f, came, b, length, old);

@@ -3,16 +3,16 @@
  *
  * A task's items lie in rows, which ranks share evenly, as they share the rows
  * of what is written. An item has slots for `most` pushes (kernels/route.cuh):
- * words that say how often it has pushed, the keys, and the values. A key is an
- * element's or a bin's place in the buffer, row by row. Each rank sends what
+ * 32 bits that say how often it has pushed, the keys, and the values. A key is
+ * an element's or a bin's place in the buffer, row by row. Each rank sends what
  * its items have pushed to the ranks that have the keys, by rank, and within
  * that by item and then by number: what arrives is in the order of all items.
  * So values of one key meet in that order on any number of ranks, and sums have
  * the same bits.
  *
  * Cost: a pass over the slots to look and two to pack; a message to each rank
- * that is sent something; a pass over what has come. A rank alone packs
- * nothing.
+ * that is sent something; a pass over what has come, or two to append. A rank
+ * alone packs nothing, and looks when it combines or appends.
  *
  * Lua calls these functions through FFI (lua/celer/host/route.lua).
  * Threads: any; with a communicator its group's.
@@ -30,6 +30,8 @@ typedef struct cel_route_slots {
   int64_t first;      /* its number among all items */
   int64_t items;
   int64_t most, words; /* of an item: slots, and words of 8 bytes */
+  int64_t head;        /* words of its count and keys, before the values */
+  bool is_wide;        /* keys have 64 bits, not 32 */
   uint32_t bytes;      /* of a value */
 } cel_route_slots;
 
@@ -45,8 +47,7 @@ typedef struct cel_route_fault {
 } cel_route_fault;
 
 /* Of what has been pushed here. */
-void cel_route_look(const cel_route_slots *slots, const cel_route_keys *keys,
-                    cel_route_fault *out);
+void cel_route_look(const cel_route_slots *slots, cel_route_fault *out);
 /* Whether there is a mistake, where an item has so many slots. */
 bool cel_route_is_fault(const cel_route_fault *fault, int64_t most);
 
@@ -60,8 +61,9 @@ typedef struct cel_route_came {
 } cel_route_came;
 
 /* Sends what was pushed. *fault becomes what is wrong on any rank, the same on
- * all: where that is a mistake, nothing has been sent, and *out is empty. The
- * caller releases *out, before the slots. All ranks. */
+ * all: where that is a mistake, nothing has been sent, and *out is empty. A
+ * rank alone learns that later. The caller releases *out, before the slots. All
+ * ranks. */
 cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *slots,
                               const cel_route_keys *keys,
                               cel_route_fault *fault, cel_route_came *out);
@@ -84,8 +86,10 @@ typedef struct cel_route_type {
 } cel_route_type;
 
 /* Combines what came into this rank's elements at `into`, of which the first
- * has the key `first`. With an identity all of them, `n`, begin with it. */
-void cel_route_combine(const cel_route_came *came, const cel_route_type *type,
+ * has the key `first`. With an identity all of them, `n`, begin with it.
+ * False where a rank alone finds a mistake: then they are as they were, or with
+ * an identity have no meaning. */
+bool cel_route_combine(const cel_route_came *came, const cel_route_type *type,
                        int64_t first, int64_t n, const void *identity,
                        void *into);
 
@@ -104,8 +108,9 @@ typedef struct cel_route_bins {
 } cel_route_bins;
 
 /* Appends what came to the bins of all ranks. *total becomes how many values
- * there are then; where that exceeds the room nothing has been written. Fails
- * on all ranks alike. All ranks. */
+ * there are then; where that exceeds the room, or is negative because a rank
+ * alone finds a mistake, nothing has been written. Fails on all ranks alike.
+ * All ranks. */
 cel_status cel_route_append(cel_comm *comm, const cel_route_came *came,
                             const cel_route_bins *bins, int64_t *total);
 

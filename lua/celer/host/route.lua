@@ -27,6 +27,8 @@ end
 ---@field items integer[]  its extents
 ---@field most integer
 ---@field words integer
+---@field head integer
+---@field is_wide boolean
 ---@field bytes integer  of a value
 ---@field combine? {op: string, class: string, size: integer, count: integer}
 ---@field identity? string  what elements begin with; nil: with what they hold
@@ -86,6 +88,12 @@ end
 
 -- ---- tasks --------------------------------------------------------------------
 
+local function check(fault, what)
+  if C.cel_route_is_fault(fault, what.most) then
+    (fault.item >= 0 and raise_key or raise_most)(fault, what)
+  end
+end
+
 -- What has come for this rank. Raises on all ranks alike, so that none goes on with less than it
 -- was to get, and none waits for another one.
 local function exchange(part, arena, what)
@@ -94,20 +102,25 @@ local function exchange(part, arena, what)
   local items = arena and tonumber(arena.h0 - arena.l0) * row or 0
   local slots = ffi.new("cel_route_slots", { at = items > 0 and arena:pointer() or nil,
     first = arena and tonumber(arena.l0) * row or 0, items = items, most = what.most,
-    words = what.words, bytes = what.bytes })
+    words = what.words, head = what.head, is_wide = what.is_wide, bytes = what.bytes })
   local keys = ffi.new("cel_route_keys", { rows = what.size[1], row = product(what.size, 2) })
   if what.bins then keys.rows, keys.row = product(what.size, 1), 1 end
   local came, fault = ffi.gc(ffi.new "cel_route_came", C.cel_route_release),
     ffi.new "cel_route_fault"
   communicator.check(C.cel_route_exchange(part.comm.comm, slots, keys, fault, came))
-  if C.cel_route_is_fault(fault, what.most) then
-    (fault.item >= 0 and raise_key or raise_most)(fault, what)
-  end
+  check(fault, what)
   return came, tonumber(keys.row), slots
 end
 
 -- Until then there are slots, where a rank is alone.
 local function release(came, _) C.cel_route_release(ffi.gc(came, nil)) end
+
+-- What a rank alone has found out.
+local function raise_late(slots, what)
+  local fault = ffi.new "cel_route_fault"
+  C.cel_route_look(slots, fault)
+  check(fault, what)
+end
 
 --- All ranks: combine what was pushed into their rows of `out`.
 ---@param arena celer.view|false  false: a range without items
@@ -118,9 +131,9 @@ function M.combine(part, arena, out, what)
   local how, rows = what.combine, tonumber(out.h0 - out.l0)
   local type_ = ffi.new("cel_route_type", { op = ops[how.op], class_ = how.class:byte(),
     size = how.size, count = how.count })
-  if rows > 0 then
-    C.cel_route_combine(came, type_, tonumber(out.l0) * row, rows * row, what.identity,
-      (out:pointer()))
+  if rows == 0 or not C.cel_route_combine(came, type_, tonumber(out.l0) * row, rows * row,
+    what.identity, (out:pointer())) then
+    raise_late(slots, what)
   end
   release(came, slots)
 end
@@ -140,6 +153,7 @@ function M.append(part, arena, offsets, held, values, what)
     held = ((held or values):pointer()), held_room = what.held_room })
   local total = ffi.new "int64_t[1]"
   communicator.check(C.cel_route_append(part.comm.comm, came, bins, total))
+  if total[0] < 0 then raise_late(slots, what) end
   release(came, slots)
   if total[0] > what.room then
     raise(what, "the bins of %s come to %.0f values, and it has room for %.0f", what.name,

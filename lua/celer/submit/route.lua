@@ -28,6 +28,7 @@ local M = {}
 
 local MOST = 8 -- arenas that are kept of one buffer
 local MOST_PUSHES = 2 ^ 20 -- of an item
+local MOST_NARROW = 2 ^ 32 -- keys of which each has 32 bits
 local NAME = "celer.route"
 local fields = core.facts.access
 
@@ -35,7 +36,7 @@ local fields = core.facts.access
 ffi.cdef [[
 struct celer_routing {
   int64_t size[3], first[3];
-  int32_t most, words;
+  int32_t most, words, head, is_wide;
 };
 ]]
 
@@ -220,22 +221,29 @@ end
 ---@field buffer celer.buffer
 ---@field map celer.range_mapper
 ---@field packed ffi.cdata*
----@field words integer
+---@field words integer  of an item
+---@field head integer  of these for its count and keys
+---@field is_wide boolean  keys have 64 bits
 
 local function make_arena(key, routed, space)
   local first, high = box.bounds(space.box)
   local dims, most = space.dims, routed.most
-  local n = 1 + most + math.ceil(most * routed.type.size / 8)
+  local keys = 1
+  for d = 1, routed.dims do keys = keys * routed.extents[d] end
+  local is_wide = keys > MOST_NARROW
+  local head = is_wide and 1 + most or math.ceil((1 + most) / 2)
+  local n = head + math.ceil(most * routed.type.size / 8)
   local extents = { 1, n }
   for d = 1, dims do extents[d] = math.max(high[d] - first[d], 1) end
   if dims == 3 then extents[3] = extents[3] * n else extents[math.max(dims, 1) + 1] = n end
   local packed = ffi.new "struct celer_routing"
-  packed.most, packed.words = most, n
+  packed.most, packed.words, packed.head, packed.is_wide = most, n, head, is_wide and 1 or 0
   for d = 1, dims do packed.first[d - 1] = first[d] end
   for d = 1, routed.dims do packed.size[d - 1] = routed.extents[d] end
   local bytes = ffi.new("uint8_t[?]", ffi.sizeof(packed))
   ffi.copy(bytes, packed, ffi.sizeof(packed))
-  return { key = key, words = n, packed = bytes, map = map_of(first, dims, n, bytes),
+  return { key = key, words = n, head = head, is_wide = is_wide, packed = bytes,
+    map = map_of(first, dims, n, bytes),
     buffer = buffers.new("uint64_t", extents, { name = "pushes to " .. routed.name }) }
 end
 
@@ -295,7 +303,8 @@ local function describe(routed, space, arena)
   for d = 1, space.dims do items[d] = high[d] - first[d] end
   local what = { call = "cg:route", name = routed.name, bins = routed.how == "append",
     size = routed.extents, first = first, items = items, most = routed.most,
-    words = arena and arena.words or 1, bytes = routed.type.size }
+    words = arena and arena.words or 1, head = arena and arena.head or 1,
+    is_wide = arena and arena.is_wide or false, bytes = routed.type.size }
   if what.bins then
     what.room = routed.buffer.size[0]
     what.held_room = routed.keep and (routed.held or routed.buffer).size[0] or 0
