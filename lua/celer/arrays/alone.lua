@@ -67,12 +67,12 @@ local spare = setmetatable({}, { __mode = "v" })
 
 --- A buffer for what lasts as long as one call.
 ---@param element string|celer.type
----@param n integer
+---@param n? integer  nil: no dimensions
 ---@return celer.buffer
 function M.scratch(element, n)
   local type_ = types.find(element, "celer.buffer")
   for k, buffer in pairs(spare) do
-    if buffer.type == type_ and buffer.size[0] == n then
+    if buffer.type == type_ and buffer.dims == (n and 1 or 0) and (not n or buffer.size[0] == n) then
       spare[k] = nil
       return buffer
     end

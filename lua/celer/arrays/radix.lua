@@ -94,34 +94,72 @@ local function by_digit(state, tiles, descending, pass, from, to, places)
   end)
 end
 
--- By all digits of keys, one after the other; gives the places, if they are wanted.
-local function by_digits(keys, descending, with_places)
-  local type_, n, passes = keys.type, keys.size[0], keys.type.size
-  local tiles = math.ceil(n / (M.shape.threads * keys_of_each(type_, with_places)))
-  local state = alone.zeros(call, "uint32_t", (passes + 1 + 2 * tiles) * DIGITS)
-  local items = math.min(COUNTERS, math.ceil(n / COUNTING)) * COUNTING
-  alone.run(call, items, COUNTING, kernel_for(count, type_, descending), function(cg)
-    return cg:read(keys, mapper.all), cg:read_write(state, mapper.all), tiles, n
-  end)
-  local from, to = keys, alone.scratch(type_, n)
-  local other, places = to, nil
+local function tiles_of(keys, with_places)
+  return math.ceil(keys.size[0] / (M.shape.threads * keys_of_each(keys.type, with_places)))
+end
+
+-- Where passes tell what they have counted.
+local function new_state(keys, with_places)
+  return alone.zeros(call, "uint32_t",
+    (keys.type.size + 1 + 2 * tiles_of(keys, with_places)) * DIGITS)
+end
+
+-- From the keys to `to` and back, by so many digits; gives the places, if they are wanted.
+local function run_passes(state, from, to, descending, passes, with_places)
+  local tiles, places = tiles_of(from, with_places), nil
   if with_places then
-    places = { alone.scratch("uint32_t", n), alone.scratch("uint32_t", n) }
-  end
-  if passes % 2 == 1 then
-    contents.copy(keys, other)
-    from, to = other, keys
+    places = { alone.scratch("uint32_t", from.size[0]), alone.scratch("uint32_t", from.size[0]) }
   end
   for pass = 0, passes - 1 do
     by_digit(state, tiles, descending, pass, from, to, places)
     from, to = to, from
   end
   alone.done(state)
-  alone.done(other)
   if not places then return end
   local last = 1 + (passes - 1) % 2
   alone.done(places[3 - last])
   return places[last]
+end
+
+-- By all digits of keys, one after the other; gives the places, if they are wanted.
+local function by_all_digits(keys, descending, with_places)
+  local type_, n, passes = keys.type, keys.size[0], keys.type.size
+  local state = new_state(keys, with_places)
+  local items = math.min(COUNTERS, math.ceil(n / COUNTING)) * COUNTING
+  alone.run(call, items, COUNTING, kernel_for(count, type_, descending), function(cg)
+    return cg:read(keys, mapper.all), cg:read_write(state, mapper.all),
+      tiles_of(keys, with_places), n
+  end)
+  local from, other = keys, alone.scratch(type_, n)
+  local to = other
+  if passes % 2 == 1 then
+    contents.copy(keys, other)
+    from, to = other, keys
+  end
+  local places = run_passes(state, from, to, descending, passes, with_places)
+  alone.done(other)
+  return places
+end
+
+--- For M.by_digits: where the caller's kernel counts the lowest digits of keys of `uint32_t`, 256
+--- words for each.
+---@param keys celer.buffer
+---@return celer.buffer
+function M.state_for(keys) return new_state(keys, true) end
+
+--- Puts keys of `uint32_t` in order by so many of their lowest digits, which are counted. Gives
+--- these, in a buffer of alone.scratch, and beside them the places where they were; takes both
+--- that it is given.
+---@param state celer.buffer
+---@param keys celer.buffer  of alone.scratch
+---@param passes integer
+---@return celer.buffer keys, celer.buffer places
+function M.by_digits(state, keys, passes)
+  local other = alone.scratch(keys.type, keys.size[0])
+  local places = run_passes(state, keys, other, false, passes, true)
+  local sorted = passes % 2 == 1 and other or keys
+  alone.done(sorted == keys and other or keys)
+  return sorted, places
 end
 
 --- Sorts the first of the buffers, and the others by it.
@@ -129,7 +167,7 @@ end
 ---@param descending boolean
 function M.sort(list, descending)
   local n = list[1].size[0]
-  local places = by_digits(list[1], descending, #list > 1)
+  local places = by_all_digits(list[1], descending, #list > 1)
   for k = 2, #list do
     local buffer = list[k]
     local taken = alone.scratch(buffer.type, n)

@@ -86,6 +86,11 @@ local function raise_most(fault, what)
     what.name, what.most, tonumber(fault.most))
 end
 
+local function raise_room(what, total)
+  raise(what, "the bins of %s come to %.0f values, and it has room for %.0f", what.name, total,
+    what.room)
+end
+
 -- ---- tasks --------------------------------------------------------------------
 
 local function check(fault, what)
@@ -155,9 +160,21 @@ function M.append(part, arena, offsets, held, values, what)
   communicator.check(C.cel_route_append(part.comm.comm, came, bins, total))
   if total[0] < 0 then raise_late(slots, what) end
   release(came, slots)
-  if total[0] > what.room then
-    raise(what, "the bins of %s come to %.0f values, and it has room for %.0f", what.name,
-      tonumber(total[0]), what.room)
+  if total[0] > what.room then raise_room(what, tonumber(total[0])) end
+end
+
+--- What the kernels of one GPU have found wrong (kernels/routed.cuh).
+---@param wrong celer.view
+---@param what celer.route_task
+function M.check(_, wrong, what)
+  local most, item, key, total = wrong(0), wrong(1), wrong(2), wrong(3)
+  if item ~= 0 then
+    raise_key({ item = -1LL - ffi.cast("int64_t", item), key = ffi.cast("int64_t", key) }, what)
+  elseif most ~= 0 then
+    raise_most({ most = most / 2ULL ^ 32, most_item = 2 ^ 32 - 1 - tonumber(most % 2ULL ^ 32) },
+      what)
+  elseif total ~= 0 then
+    raise_room(what, tonumber(total))
   end
 end
 

@@ -68,6 +68,15 @@ function M.check_outside(call)
   if in_submit and is_submitting() then refuse_inside(call) end
 end
 
+--- Runs what submits tasks of celer's own, also where a q:submit is under way.
+---@param f fun()
+function M.beside(f)
+  local was = in_submit
+  in_submit = false
+  f()
+  in_submit = was
+end
+
 --- Submits one command group: f declares accesses and work on it. In a loop f is not run
 --- again where that cannot make a difference (recalled.lua).
 ---@param f fun(cg: celer.command_group)

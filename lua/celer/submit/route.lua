@@ -336,12 +336,12 @@ function M.recount(list)
   end)
 end
 
--- Submits what follows the kernel.
-local function deliver(routed, space, arena, flag)
+-- Has ranks bring what was pushed where it belongs.
+local function exchange(routed, what, arena, flag)
   local mode = routed.keep and "read_write" or "discard_write"
   submit(flag, function(cg)
     local pushed = arena and cg:read(arena.buffer, mapper.even_split) or false
-    local what, where = describe(routed, space, arena), collective.collective(NAME)
+    local where = collective.collective(NAME)
     if routed.how ~= "append" then
       return cg:host_task(where, lane.combine, pushed,
         cg[mode](cg, routed.buffer, mapper.even_split), what)
@@ -351,6 +351,16 @@ local function deliver(routed, space, arena, flag)
       cg[routed.held and "discard_write" or mode](cg, routed.buffer, mapper.even_split), what)
   end)
   if routed.list then M.recount(routed.list) end
+end
+
+-- Submits what follows the kernel.
+local function deliver(routed, space, arena, flag)
+  local what, on_gpu = describe(routed, space, arena), require "celer.arrays.routed"
+  if not flag and on_gpu.serves(what, routed.keep, space) then
+    require("celer.submit.queue").beside(function() on_gpu.deliver(routed, what, arena.buffer) end)
+  else
+    exchange(routed, what, arena, flag)
+  end
   if routed.old then routed.old:free() end
 end
 

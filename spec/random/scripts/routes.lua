@@ -1,13 +1,14 @@
 --- routes.lua -- random programs of routes and lists, beside plain Lua tables.
 ---
----   celer run --advice off spec/random/scripts/routes.lua SEED COUNT [STEPS]
+---   celer run --advice off spec/random/scripts/routes.lua SEED COUNT [STEPS] [gpu]
 ---
 --- Items of ranges of 0 to 3 dimensions push by formulas of their number to buffers of 1 to 3
 --- dimensions and to bins, from kernels in C++ and in Lua; some read what is pushed to. Elements
 --- of a list move to other bins, come and go. Other tasks change the buffers between them. The
 --- tables do the same item by item. All bits must be the same. In a session, as by `celer run -i`,
---- some tasks make mistakes, too, of which all ranks say the same. Says at the end how often what
---- occurred; or the seed that fails, and its steps.
+--- some tasks make mistakes, too, of which all ranks say the same. `gpu`: one device does by the
+--- kernels of a GPU what it is to do. Says at the end how often what occurred; or the seed that
+--- fails, and its steps.
 local celer = require "celer"
 local dice = require "chance"
 local ffi = require "ffi"
@@ -15,6 +16,7 @@ local q = celer.queue()
 
 local first, count = tonumber(arg[1]), tonumber(arg[2])
 local steps = tonumber(arg[3]) or 12
+if arg[4] == "gpu" then require("celer.arrays.alone").always = true end
 local random, between, chance, one_of = dice.random, dice.between, dice.chance, dice.one_of
 local float = ffi.typeof "float"
 

@@ -1,0 +1,189 @@
+// routed.cuh -- what items have pushed, brought where it belongs by one GPU
+// that has all of it: for lua/celer/arrays/routed.lua. Comes after celer.cuh,
+// group.cuh and radix.cuh.
+//
+// Each push has a place, its item's slots one after the other. The places are
+// put in order by their keys, equal ones as they are: so what comes to a key is
+// in the order of items, as engine/comm/route.c has it, and so are the bits.
+#ifndef CELER_ROUTED_CUH
+#define CELER_ROUTED_CUH
+
+#include "radix.cuh"
+#include "route.cuh"
+
+namespace celer {
+
+// The first of n numbers in order that is no less than `key`.
+CELER_FN int64_t lower_bound(const uint32_t *sorted, int64_t n, uint32_t key) {
+  int64_t low = 0;
+  while (low < n) {
+    const int64_t middle = (low + n) / 2;
+    if (sorted[middle] < key)
+      low = middle + 1;
+    else
+      n = middle;
+  }
+  return low;
+}
+
+// Slots of an arena: of so many words for each item, `head` for its count and
+// its keys, which have 32 bits. `T`: what is pushed. `end`: keys that there
+// are, and the key of what was not pushed.
+template <class T> struct routed {
+  const word *at;
+  uint32_t items, most, words, head, end;
+
+  CELER_FN int64_t places() const {
+    return int64_t(items) * most;
+  }
+  CELER_FN T value(uint32_t place) const {
+    const word *const from = at + int64_t(place / most) * words + head;
+    if constexpr (alignof(T) <= sizeof(word))
+      return ((const T *)from)[place % most];
+    T out;
+    memcpy(&out, (const char *)from + place % most * sizeof(T), sizeof(T));
+    return out;
+  }
+  CELER_FN uint32_t key(uint32_t place, uint32_t *pushes) const {
+    const uint32_t *const slot =
+        (const uint32_t *)(at + int64_t(place / most) * words);
+    const uint32_t k = place % most;
+    *pushes = slot[0];
+    return *pushes <= most && k < *pushes ? slot[1 + k] : end;
+  }
+
+  // What is wrong, all 0 at first: how often the item has pushed that did so
+  // most, above the complement of its number; the complement of the number of
+  // the first item of which a key leads nowhere, and later that key; how many
+  // values there are in bins without so much room.
+  static CELER_FN void complain(unsigned long long *wrong, int64_t item,
+                                uint32_t pushes) {
+    if (pushes >= leads_nowhere)
+      atomicMax(&wrong[1], ~(unsigned long long)item);
+    else
+      atomicMax(&wrong[0], (unsigned long long)pushes << 32 | ~uint32_t(item));
+  }
+
+  CELER_FN void name_key(unsigned long long *wrong) const {
+    if (wrong[1] != 0) wrong[2] = at[int64_t(~wrong[1]) * words + head];
+  }
+
+  // Writes the keys of all places, and counts their lowest digits, so many;
+  // `mine` are Passes * 256 words of the group. Keys of a warp are mostly
+  // alike, and then counted at once.
+  template <int Passes>
+  CELER_FN void keys(const group<1> &g, uint32_t *to, uint32_t *counts,
+                     unsigned long long *wrong, uint32_t *mine,
+                     uint64_t *room_of_warps) const {
+    using digits = radix<uint32_t, false>;
+    const warp w = {g, room_of_warps};
+    const int me = g.local(0), size = g.size(0);
+    for (int k = me; k < Passes * 256; k += size) mine[k] = 0;
+    g.barrier();
+    const int64_t n = places(), step = g.range(0);
+    for (int64_t first = g.number(0) * size; first < n; first += step) {
+      const int64_t place = first + me;
+      const bool is_in = place < n;
+      uint32_t pushes = 0;
+      const uint32_t k = is_in ? key(uint32_t(place), &pushes) : end;
+      if (is_in) to[place] = k;
+      if (pushes > most && place % most == 0)
+        complain(wrong, place / most, pushes);
+      const uint32_t in = w.ballot(is_in), leader = w.of(k, 0);
+      const bool is_alike = w.ballot(!is_in || k == leader) == ~0u;
+      if (is_alike && w.lane() > 0) continue;
+#pragma unroll
+      for (int p = 0; p < Passes; ++p)
+        if (is_in)
+          atomicAdd(&mine[p * 256 + digits::digit(k, p)],
+                    is_alike ? uint32_t(ones(in)) : 1u);
+    }
+    g.barrier();
+    for (int k = me; k < Passes * 256; k += size)
+      if (mine[k] != 0) atomicAdd(&counts[k], mine[k]);
+  }
+
+  // Of what was appended element i, for i below `room`; and where bin i begins,
+  // and behind them the end of all, which stands in `count`, too.
+  CELER_FN void append(int64_t i, const uint32_t *sorted, const uint32_t *order,
+                       int64_t *offsets, T *values, int64_t *count,
+                       int64_t room, unsigned long long *wrong) const {
+    const int64_t n = places();
+    if (i == 0) name_key(wrong);
+    if (i <= int64_t(end)) {
+      const int64_t at = lower_bound(sorted, n, uint32_t(i));
+      offsets[i] = at < room ? at : room;
+      if (i == int64_t(end)) {
+        *count = offsets[i];
+        if (at > room) wrong[3] = at;
+      }
+    }
+    if (i >= room) return;
+    if (i < n && sorted[i] < end)
+      values[i] = value(order[i]);
+    else
+      memset((void *)&values[i], 0, sizeof(T));
+  }
+
+  // Combines what came to one key, number by number, into E[Width] at `to`:
+  // each by one item, which `lane` says. `staged`: a T for each item of the
+  // group.
+  template <class E, int Width, class Combine>
+  CELER_FN void combine(const group<1> &g, uint32_t of_key,
+                        const uint32_t *sorted, const uint32_t *order, E *to,
+                        bool keep, E identity, unsigned long long *wrong,
+                        T *staged) const {
+    const int me = g.local(0), size = g.size(0);
+    if (of_key == 0 && me == 0) name_key(wrong);
+    const int64_t n = places(), begin = lower_bound(sorted, n, of_key);
+    const int64_t stop = lower_bound(sorted, n, of_key + 1);
+    E sum = identity;
+    if (keep && me < Width) sum = to[me];
+    T next = {};
+    if (begin + me < stop) next = value(order[begin + me]);
+    for (int64_t at = begin; at < stop; at += size) {
+      staged[me] = next;
+      g.barrier();
+      if (at + size + me < stop) next = value(order[at + size + me]);
+      const int count = int(stop - at < size ? stop - at : size);
+      if (me < Width)
+        for (int k = 0; k < count; ++k)
+          sum = Combine()(sum, ((const E *)&staged[k])[me]);
+      g.barrier();
+    }
+    if (me < Width) to[me] = sum;
+  }
+  // The same by one item.
+  template <class E, int Width, class Combine>
+  CELER_FN void combine(uint32_t of_key, const uint32_t *sorted,
+                        const uint32_t *order, E *to, bool keep, E identity,
+                        unsigned long long *wrong) const {
+    const int64_t n = places();
+    if (of_key == 0) name_key(wrong);
+    E sum[Width];
+    for (int c = 0; c < Width; ++c) sum[c] = keep ? to[c] : identity;
+    int64_t at = lower_bound(sorted, n, of_key);
+    constexpr int ahead = 8;
+    while (at < n && sorted[at] == of_key) {
+      T next[ahead];
+      int count = 0;
+#pragma unroll
+      for (int k = 0; k < ahead; ++k)
+        if (at + k < n && sorted[at + k] == of_key) {
+          next[k] = value(order[at + k]);
+          count = k + 1;
+        }
+#pragma unroll
+      for (int k = 0; k < ahead; ++k)
+        if (k < count)
+          for (int c = 0; c < Width; ++c)
+            sum[c] = Combine()(sum[c], ((const E *)&next[k])[c]);
+      at += count;
+    }
+    for (int c = 0; c < Width; ++c) to[c] = sum[c];
+  }
+};
+
+} // namespace celer
+
+#endif

@@ -1,0 +1,180 @@
+--- routed.lua -- what cg:route brings where it belongs, by kernels of the one GPU of a run:
+--- kernels/routed.cuh.
+---
+--- The keys of all pushes are put in order, and their places beside them (arrays/radix.lua). Then
+--- each key has its values side by side, in the order of items. A host task looks later whether an
+--- item has made a mistake: nothing waits for it, and until then kernels take nothing of that item.
+local ffi = require "ffi"
+local alone = require "celer.arrays.alone"
+local box = require "celer.box"
+local lane = require "celer.host.route"
+local mapper = require "celer.mapper.builtin"
+local placement = require "celer.submit.placement"
+local queues = require "celer.submit.queue"
+local radix = require "celer.arrays.radix"
+local settings = require "celer.settings"
+local sorted_pairs = require("celer.tables").sorted_pairs
+local types = require "celer.data.types"
+
+local M = {}
+
+local call = "celer.route"
+local GROUP, GROUPS = 256, 1056 -- items of a group; groups that count, at most
+local WRONG = 8 -- words of 4 bytes that say what is wrong
+local MOST_PLACES = 2 ^ 30
+local MANY = 256 -- values of a key, on average, from which on a group adds them up
+
+local keys = [[
+kernel void route_keys(group<1> g, in<uint64_t, DIMS> arena, out<uint32_t, 1> keys,
+                       inout<uint32_t, 1> state, inout<uint64_t, 1> wrong, SLOTS,
+                       local<uint32_t, PASSES * 256> mine,
+                       local<uint64_t, CELER_WARP_ROOM(GROUP)> warps) {
+  celer::routed<T>{(const celer::word *)&arena(FIRST), items, most, words, head, end}
+    .keys<PASSES>(g, &keys(0), &state(0), (unsigned long long *)&wrong(0), &mine[0], &warps[0]);
+}
+]]
+
+local append = [[
+kernel void route_append(item<1> it, in<uint64_t, DIMS> arena, in<uint32_t, 1> sorted,
+                         in<uint32_t, 1> order, out<int64_t, 1> offsets, out<T, 1> values,
+                         out<int64_t, 0> count, inout<uint64_t, 1> wrong, SLOTS,
+                         int64_t room) {
+  celer::routed<T>{(const celer::word *)&arena(FIRST), items, most, words, head, end}
+    .append(it[0], &sorted(0), &order(0), &offsets(0), &values(0), &count(), room,
+            (unsigned long long *)&wrong(0));
+}
+]]
+
+local combine = [[
+struct route_combine {
+  CELER_FN E operator()(E a, E b) const { return (E)(OPERATOR); }
+};
+kernel void route_combine_some(item<1> it, in<uint64_t, DIMS> arena, in<uint32_t, 1> sorted,
+                               in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
+                               SLOTS, E identity) {
+  celer::routed<T>{(const celer::word *)&arena(FIRST), items, most, words, head, end}
+    .combine<E, WIDTH, route_combine>(uint32_t(it[0]), &sorted(0), &order(0),
+      (E *)&to(START) + it[0] * WIDTH, KEEP, identity, (unsigned long long *)&wrong(0));
+}
+kernel void route_combine_many(group<1> g, in<uint64_t, DIMS> arena, in<uint32_t, 1> sorted,
+                               in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
+                               SLOTS, E identity, local<T, GROUP> staged) {
+  celer::routed<T>{(const celer::word *)&arena(FIRST), items, most, words, head, end}
+    .combine<E, WIDTH, route_combine>(g, uint32_t(g.number(0)), &sorted(0), &order(0),
+      (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, (unsigned long long *)&wrong(0),
+      &staged[0]);
+}
+]]
+
+-- C++ of a and b; of fractions what is NaN stays so. Whole numbers wrap.
+local operators = { sum = "WIDE(a) + WIDE(b)", prod = "WIDE(a) * WIDE(b)", ["and"] = "a & b",
+  ["or"] = "a | b", min = "b < a || b != b ? b : a", max = "a < b || b != b ? b : a" }
+
+local zeros = { "0", "0, 0", "0, 0, 0", "0, 0, 0, 0" }
+
+---@class celer.route_delivery
+---@field what celer.route_task
+---@field type celer.type
+---@field arena celer.buffer
+---@field items integer
+---@field ends integer  how many keys there are
+---@field list table  sorted keys, their places, what is wrong
+
+local function kernel_for(source, d, more)
+  local arena = d.arena
+  local given = { T = d.type.name, DIMS = tostring(arena.dims), FIRST = zeros[arena.dims],
+    GROUP = tostring(GROUP),
+    SLOTS = "uint32_t items, uint32_t most, uint32_t words, uint32_t head, uint32_t end" }
+  local key = { given.T, given.DIMS }
+  for k, v in sorted_pairs(more or {}) do given[k], key[#key + 1] = v, k .. v end
+  return alone.kernel(source, given, table.concat(key, " "))
+end
+
+-- As kernels take them; and what comes behind.
+local function slots_of(d, ...)
+  return d.items, d.what.most, d.what.words, d.what.head, d.ends, ...
+end
+
+--- Whether a task's pushes can be delivered so.
+---@param what celer.route_task
+---@param keep boolean
+---@param space celer.space
+---@return boolean
+function M.serves(what, keep, space)
+  if not alone.is_alone() or settings.session or space.empty or what.is_wide then return false end
+  local places, ends = what.most, 1
+  for d = 1, #what.items do places = places * what.items[d] end
+  for d = 1, #what.size do ends = ends * what.size[d] end
+  return places < MOST_PLACES and ends > 0 and ends < MOST_PLACES and not (what.bins and keep)
+end
+
+local function passes_for(ends)
+  local passes, most = 1, 255
+  while most < ends do passes, most = passes + 1, most * 256 + 255 end
+  return passes
+end
+
+-- Puts the keys in order; gives these, and the places beside them.
+local function sort(d)
+  local n, passes = d.items * d.what.most, passes_for(d.ends)
+  local list = alone.scratch("uint32_t", n)
+  local groups = math.min(GROUPS, math.ceil(n / GROUP))
+  local state = radix.state_for(list)
+  alone.run(call, groups * GROUP, GROUP, kernel_for(keys, d, { PASSES = tostring(passes) }),
+    function(cg)
+      return cg:read(d.arena, mapper.all), cg:discard_write(list, mapper.all),
+        cg:read_write(state, mapper.all), cg:read_write(d.wrong, mapper.all), slots_of(d)
+    end)
+  return radix.by_digits(state, list, passes)
+end
+
+local function submit_append(d, routed, sorted, order)
+  local all, room = mapper.all, routed.buffer.size[0]
+  local count = routed.list and routed.list.count or alone.scratch("int64_t")
+  alone.run(call, math.max(room, d.ends + 1), nil, kernel_for(append, d), function(cg)
+    return cg:read(d.arena, all), cg:read(sorted, all), cg:read(order, all),
+      cg:discard_write(routed.offsets, all), cg:discard_write(routed.buffer, all),
+      cg:discard_write(count, all), cg:read_write(d.wrong, all), slots_of(d, room)
+  end)
+  if not routed.list then alone.done(count) end
+end
+
+local function submit_combine(d, routed, sorted, order)
+  local how, all, to = d.what.combine, mapper.all, routed.buffer
+  local type_ = types.number(how.class, how.size)
+  local wide = how.class == "f" and type_.name or how.size == 8 and "uint64_t" or "uint32_t"
+  local is_many = d.items * d.what.most >= MANY * d.ends
+  local list = kernel_for(combine, d, { E = type_.name, WIDTH = tostring(how.count),
+    OPERATOR = operators[how.op]:gsub("WIDE", wide), TO = tostring(to.dims),
+    START = zeros[to.dims], MODE = routed.keep and "inout" or "out", KEEP = tostring(routed.keep) })
+  local identity = ffi.new(ffi.typeof("$[1]", type_.ctype))
+  if d.what.identity then ffi.copy(identity, d.what.identity, type_.size) end
+  alone.run(call, d.ends * (is_many and GROUP or 1), is_many and GROUP or nil,
+    is_many and list.route_combine_many or list.route_combine_some, function(cg)
+      return cg:read(d.arena, all), cg:read(sorted, all), cg:read(order, all),
+        cg[routed.keep and "read_write" or "discard_write"](cg, to, all),
+        cg:read_write(d.wrong, all), slots_of(d, identity[0])
+    end)
+end
+
+--- Submits what brings the pushes of a task where they belong.
+---@param routed celer.routed
+---@param what celer.route_task
+---@param arena celer.buffer
+function M.deliver(routed, what, arena)
+  local d = { what = what, type = routed.type, arena = arena, items = 1, ends = 1,
+    wrong = alone.zeros(call, "uint64_t", WRONG) }
+  for _, n in ipairs(what.items) do d.items = d.items * n end
+  for _, n in ipairs(what.size) do d.ends = d.ends * n end
+  local sorted, order = sort(d)
+  ;(what.bins and submit_append or submit_combine)(d, routed, sorted, order)
+  queues.run(call, function(cg)
+    cg:name(call)
+    cg:host_task(placement.once, lane.check, cg:read(d.wrong, mapper.all), what)
+  end)
+  alone.done(sorted)
+  alone.done(order)
+  alone.done(d.wrong)
+end
+
+return M
