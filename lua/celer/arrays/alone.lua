@@ -70,9 +70,9 @@ local spare = setmetatable({}, { __mode = "v" })
 ---@param n? integer  nil: no dimensions
 ---@return celer.buffer
 function M.scratch(element, n)
-  local type_ = types.find(element, "celer.buffer")
+  local type_, dims = types.find(element, "celer.buffer"), n and 1 or 0
   for k, buffer in pairs(spare) do
-    if buffer.type == type_ and buffer.dims == (n and 1 or 0) and (not n or buffer.size[0] == n) then
+    if buffer.type == type_ and buffer.dims == dims and (dims == 0 or buffer.size[0] == n) then
       spare[k] = nil
       return buffer
     end

@@ -1,4 +1,5 @@
 --- compact.lua -- compact and unique: some of a buffer's elements, one behind the other.
+local alone = require "celer.arrays.alone"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local contents = require "celer.data.contents"
@@ -31,6 +32,13 @@ kernel void gather(item<1> it, in<int64_t, 1> upto, in<T, 1> u, out<T, 1> v, int
   v(k) = u(low);
 }
 ]],
+  -- The same by the one GPU that has all: each element goes where it belongs.
+  scatter = [[
+kernel void scatter(item<1> it, in<int64_t, 1> upto, in<T, 1> u, inout<T, 1> v, int64_t n) {
+  const int64_t i = it[0], k = upto(i) - 1;
+  if (k < n && k >= 0 && (i == 0 || upto(i - 1) == k)) v(k) = u(i);
+}
+]],
   -- Whether an element differs from the one before it.
   firsts = [[
 kernel void firsts(item<1> it, in<T, 1> u, out<int64_t, 1> first) {
@@ -42,7 +50,7 @@ kernel void firsts(item<1> it, in<T, 1> u, out<int64_t, 1> first) {
 ]],
 }
 
-local compiled = { gather = {}, firsts = {} } -- by type
+local compiled = { gather = {}, scatter = {}, firsts = {} } -- by type
 
 local function kernel_for(name, type_)
   local of_type = compiled[name]
@@ -53,6 +61,12 @@ end
 
 -- Fills `out` with the elements of `from` at which `upto` grows: the number of those up to each.
 local function gather(call, out, from, upto)
+  if alone.is_alone() and out.size[0] > 0 then
+    return alone.run(call, from.size[0], nil, kernel_for("scatter", from.type), function(cg)
+      return cg:read(upto, mapper.all), cg:read(from, mapper.all), cg:read_write(out, mapper.all),
+        out.size[0]
+    end)
+  end
   queues.run(call, function(cg)
     cg:name(call)
     cg:parallel_for(out.extents, kernel_for("gather", from.type), cg:read(upto, mapper.all),

@@ -6,7 +6,6 @@
 --- item has made a mistake: nothing waits for it, and until then kernels take nothing of that item.
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
-local box = require "celer.box"
 local lane = require "celer.host.route"
 local mapper = require "celer.mapper.builtin"
 local placement = require "celer.submit.placement"

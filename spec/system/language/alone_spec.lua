@@ -149,6 +149,104 @@ check("int16_t", 7000, function(i) return (i * 7919) % 3001 - 1500 end, true)
 ]==], nil, { shapes = one })
 end)
 
+describe("celer.compact on a GPU", function()
+  script.everywhere("puts elements where they belong, as far as there is room", as_on_gpus .. [==[
+for _, n in ipairs { 1, 2, 700 } do
+  local from = celer.buffer("float", n, { init = function(i) return (i * 37) % 11 - 5 end })
+  local results = {}
+  for i, how in ipairs { "one", "processor" } do
+    as(how)
+    local out, short = celer.full("float", n, 99), celer.full("float", math.ceil(n / 9), 99)
+    local count = celer.compact(from:gt(0), out, from)
+    celer.compact(from:gt(0), short, from)
+    results[i] = { q:wait(out, short, count) }
+  end
+  for k = 1, 2 do
+    for i = 0, (k == 1 and n or math.ceil(n / 9)) - 1 do
+      same(n .. ": element " .. i, results[1][k](i), results[2][k](i))
+    end
+  end
+  same("count", results[1][3](), results[2][3]())
+end
+]==], nil, { shapes = one })
+end)
+
+describe("cg:route on a GPU", function()
+  script.everywhere("delivers to elements and bins what the processor does", as_on_gpus .. [==[
+celer.struct("mote", "double x; int id;")
+local k = celer.kernel [=[
+  kernel void line(item<1> it, route<double> sums, route<double2, 2> pairs, route<mote> motes,
+                   int keys) {
+    const int i = int(it[0]);
+    for (int r = 0; r < i % 4; ++r) sums.push((i * 37 + r * 11) % keys, (i + r) / 7.0);
+    if (i % 5 != 0) pairs.push(i % 3, i / 3 % 2, double2{i / 3.0, 1.0});
+    if (i % 3 != 1) motes.push((i * 31 + i % 7) % keys, {i / 3.0, i});
+  }
+]=]
+for _, case in ipairs { { 1, 1 }, { 900, 300 }, { 2000, 5 } } do
+  local n, keys = unpack(case)
+  local results = {}
+  for i, how in ipairs { "one", "processor" } do
+    as(how)
+    local sums, pairs_ = celer.full("double", keys, 2), celer.full("double2", { 3, 2 }, { x = 1 })
+    local list = celer.list("mote", { bins = keys })
+    for round = 1, 2 do
+      q:submit(function(cg)
+        cg:parallel_for(celer.box({ 3 }, { 3 + n }), k.line,
+          cg:route(sums, "sum", { most = 3, include_current = round == 2 }),
+          cg:route(pairs_, round == 2 and "max" or "sum", { include_current = true }),
+          cg:route(list, "append"), keys)
+      end)
+    end
+    results[i] = { q:wait(sums, pairs_, list.offsets, list.values, list.count) }
+  end
+  local one, other = unpack(results)
+  for i = 0, keys - 1 do same("sum " .. i, one[1](i), other[1](i)) end
+  for i = 0, 2 do
+    for j = 0, 1 do
+      same("pair x", one[2](i, j).x, other[2](i, j).x)
+      same("pair y", one[2](i, j).y, other[2](i, j).y)
+    end
+  end
+  for i = 0, keys do same("offset " .. i, one[3](i), other[3](i)) end
+  for i = 0, n - 1 do
+    same("mote", one[4](i).x, other[4](i).x)
+    same("mote's id", one[4](i).id, other[4](i).id)
+  end
+  same("count", one[5](), other[5]())
+end
+]==], nil, { shapes = one })
+
+  for which, what in ipairs {
+    "item (7) pushes to element (-2) of sums, which has (0) to (8)",
+    "item (11) pushes 3 values to sums, and there is room for 2 of an item: give { most = 3 }",
+    "the bins of list come to 12 values, and it has room for 5",
+  } do
+    it("says: " .. what, function()
+      local r = script.run(as_on_gpus .. ([==[
+as "one"
+local k = celer.kernel [=[
+  kernel void wrong(item<1> it, route<int> sums, route<int> list, int which) {
+    for (int r = 0; r < (which == 2 && it[0] == 11 ? 3 : 1); ++r)
+      sums.push(which == 1 && it[0] > 6 ? (it[0] == 7 ? -2 : 9) : it[0] %% 9, 1);
+    list.push(it[0] %% 4, 1);
+  }
+]=]
+local sums = celer.zeros("int", 9, { name = "sums" })
+local list = celer.list("int", { bins = 4, capacity = %d, name = "list" })
+q:submit(function(cg)
+  cg:parallel_for(12, k.wrong, cg:route(sums, "sum", { most = 2 }), cg:route(list, "append"), %d)
+end)
+q:wait(sums)
+print "not here"
+]==]):format(which == 3 and 5 or 12, which), one[1])
+      assert.not_equal(0, r.status)
+      assert.equal("", r.stdout)
+      assert.matches("case.lua:17: cg:route: " .. what, r.stderr, 1, true)
+    end)
+  end
+end)
+
 describe("celer.scan on GPUs", function()
   script.everywhere("looks back over what spans have told, in their order", [==[
 local look = celer.kernel [[
