@@ -176,29 +176,30 @@ describe("cg:route on a GPU", function()
 celer.struct("mote", "double x; int id;")
 local k = celer.kernel [=[
   kernel void line(item<1> it, route<double> sums, route<double2, 2> pairs, route<mote> motes,
-                   int keys) {
+                   route<int> tail, int keys) {
     const int i = int(it[0]);
     for (int r = 0; r < i % 4; ++r) sums.push((i * 37 + r * 11) % keys, (i + r) / 7.0);
     if (i % 5 != 0) pairs.push(i % 3, i / 3 % 2, double2{i / 3.0, 1.0});
     if (i % 3 != 1) motes.push((i * 31 + i % 7) % keys, {i / 3.0, i});
+    tail.push(i < 35 ? 2 : 1, i); // of less than 32 items that are alike, the last ones
   }
 ]=]
-for _, case in ipairs { { 1, 1 }, { 900, 300 }, { 2000, 5 } } do
+for _, case in ipairs { { 1, 1 }, { 40, 4 }, { 900, 300 }, { 2000, 5 } } do
   local n, keys = unpack(case)
   local results = {}
   for i, how in ipairs { "one", "processor" } do
     as(how)
     local sums, pairs_ = celer.full("double", keys, 2), celer.full("double2", { 3, 2 }, { x = 1 })
-    local list = celer.list("mote", { bins = keys })
+    local list, tail = celer.list("mote", { bins = keys }), celer.zeros("int", 3)
     for round = 1, 2 do
       q:submit(function(cg)
         cg:parallel_for(celer.box({ 3 }, { 3 + n }), k.line,
           cg:route(sums, "sum", { most = 3, include_current = round == 2 }),
           cg:route(pairs_, round == 2 and "max" or "sum", { include_current = true }),
-          cg:route(list, "append"), keys)
+          cg:route(list, "append"), cg:route(tail, "sum"), keys)
       end)
     end
-    results[i] = { q:wait(sums, pairs_, list.offsets, list.values, list.count) }
+    results[i] = { q:wait(sums, pairs_, list.offsets, list.values, list.count, tail) }
   end
   local one, other = unpack(results)
   for i = 0, keys - 1 do same("sum " .. i, one[1](i), other[1](i)) end
@@ -214,6 +215,7 @@ for _, case in ipairs { { 1, 1 }, { 900, 300 }, { 2000, 5 } } do
     same("mote's id", one[4](i).id, other[4](i).id)
   end
   same("count", one[5](), other[5]())
+  for i = 0, 2 do same("tail " .. i, one[6](i), other[6](i)) end
 end
 ]==], nil, { shapes = one })
 
