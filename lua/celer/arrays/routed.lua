@@ -2,16 +2,20 @@
 --- kernels/routed.cuh.
 ---
 --- The keys of all pushes are put in order, and their places beside them (arrays/radix.lua). Then
---- each key has its values side by side, in the order of items. A host task looks later whether an
---- item has made a mistake: nothing waits for it, and until then kernels take nothing of that item.
+--- each key has its values side by side, in the order of items. Kernels take nothing of an item that
+--- has made a mistake, and note it: a host task looks for that now and then, and before the script
+--- waits or asks for copies, so that no step waits for the host.
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
+local buffers = require "celer.data.buffer"
 local lane = require "celer.host.route"
 local mapper = require "celer.mapper.builtin"
+local place = require "celer.place"
 local placement = require "celer.submit.placement"
 local queues = require "celer.submit.queue"
 local radix = require "celer.arrays.radix"
 local settings = require "celer.settings"
+local snapshot = require "celer.data.snapshot"
 local sorted_pairs = require("celer.tables").sorted_pairs
 local types = require "celer.data.types"
 
@@ -19,7 +23,8 @@ local M = {}
 
 local call = "celer.route"
 local GROUP, GROUPS = 256, 1056 -- items of a group; groups that count, at most
-local WRONG = 8 -- words of 4 bytes that say what is wrong
+local WRONG = 4 -- words that say what is wrong
+local OFTEN = 32 -- tasks whose pushes are delivered until a host task looks
 local MOST_PLACES = 2 ^ 30
 local MANY = 256 -- values of a key, on average, from which on a group adds them up
 
@@ -77,7 +82,7 @@ local zeros = { "0", "0, 0", "0, 0, 0", "0, 0, 0, 0" }
 ---@field arena celer.buffer
 ---@field items integer
 ---@field ends integer  how many keys there are
----@field list table  sorted keys, their places, what is wrong
+---@field wrong celer.buffer
 
 local function kernel_for(source, d, more)
   local arena = d.arena
@@ -95,16 +100,17 @@ local function slots_of(d, ...)
 end
 
 --- Whether a task's pushes can be delivered so.
----@param what celer.route_task
----@param keep boolean
+---@param routed celer.routed
+---@param is_wide boolean  keys have 64 bits
 ---@param space celer.space
 ---@return boolean
-function M.serves(what, keep, space)
-  if not alone.is_alone() or settings.session or space.empty or what.is_wide then return false end
-  local places, ends = what.most, 1
-  for d = 1, #what.items do places = places * what.items[d] end
-  for d = 1, #what.size do ends = ends * what.size[d] end
-  return places < MOST_PLACES and ends > 0 and ends < MOST_PLACES and not (what.bins and keep)
+function M.serves(routed, is_wide, space)
+  if not alone.is_alone() or settings.session or space.empty or is_wide then return false end
+  local places, ends = routed.most, 1
+  for d = 1, space.dims do places = places * (space.hi[d] - space.box.min[d - 1]) end
+  for _, n in ipairs(routed.extents) do ends = ends * n end
+  return places < MOST_PLACES and ends > 0 and ends < MOST_PLACES
+    and not (routed.how == "append" and routed.keep)
 end
 
 local function passes_for(ends)
@@ -156,24 +162,49 @@ local function submit_combine(d, routed, sorted, order)
     end)
 end
 
+-- ---- mistakes -----------------------------------------------------------------
+
+local pending, count = {}, 0 -- by what is wrong in an arena
+
+--- Submits host tasks that look for mistakes, where something was delivered since.
+function M.look()
+  if count == 0 then return end
+  local list = pending
+  pending, count = {}, 0
+  for wrong, told in pairs(list) do
+    queues.run(call, function(cg)
+      cg:name(call)
+      cg:host_task(placement.once, lane.check, cg:read(wrong, mapper.all), told.text, told.place)
+    end)
+  end
+end
+
+snapshot.precede(M.look)
+
+-- Notes that there may be some, at the line of the task.
+local function note(wrong, text)
+  local file, line = place.user()
+  pending[wrong] = { text = text, place = file and ("%s:%d"):format(file, line) }
+  count = count + 1
+  if count == OFTEN then M.look() end
+end
+
 --- Submits what brings the pushes of a task where they belong.
 ---@param routed celer.routed
 ---@param what celer.route_task
----@param arena celer.buffer
-function M.deliver(routed, what, arena)
-  local d = { what = what, type = routed.type, arena = arena, items = 1, ends = 1,
-    wrong = alone.zeros(call, "uint64_t", WRONG) }
+---@param text string  the same for lanes
+---@param arena celer.route_arena
+function M.deliver(routed, what, text, arena)
+  arena.wrong = arena.wrong or buffers.new("uint64_t", { WRONG }, { init = 0 })
+  local d = { what = what, type = routed.type, arena = arena.buffer, items = 1, ends = 1,
+    wrong = arena.wrong }
   for _, n in ipairs(what.items) do d.items = d.items * n end
   for _, n in ipairs(what.size) do d.ends = d.ends * n end
   local sorted, order = sort(d)
   ;(what.bins and submit_append or submit_combine)(d, routed, sorted, order)
-  queues.run(call, function(cg)
-    cg:name(call)
-    cg:host_task(placement.once, lane.check, cg:read(d.wrong, mapper.all), what)
-  end)
+  note(arena.wrong, text)
   alone.done(sorted)
   alone.done(order)
-  alone.done(d.wrong)
 end
 
 return M

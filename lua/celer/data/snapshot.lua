@@ -214,10 +214,22 @@ local function ask(capture, file, line)
     hi[3], file, line)), six
 end
 
+local before -- see M.precede
+
+--- Has `f` called before copies are asked for, and before a script waits.
+---@param f fun()
+function M.precede(f) before = f end
+
+--- Calls that, where nothing is asked for.
+function M.settle()
+  if before then before() end
+end
+
 --- Asks for copies of what the captures name, as of now in program order.
 ---@param captures celer.capture[]
 ---@return celer.future
 function M.request(captures)
+  M.settle()
   local self = setmetatable({ captures = captures, handles = {}, bounds = {}, unadvised = false,
     snapshots = false }, Future)
   local file, line = place.user()

@@ -1,5 +1,6 @@
 --- route.lua -- the host tasks behind cg:route, in their lanes: they bring what items have
 --- pushed where it belongs (engine/comm/route.h).
+local decode = require("string.buffer").decode
 local ffi = require "ffi"
 local core = require "celer.core"
 local words = require "celer.words"
@@ -18,7 +19,7 @@ local function open()
   C = ffi.C
 end
 
----@class celer.route_task  what a task is told
+---@class celer.route_task  what a task is told, as a text of string.buffer
 ---@field call string  begins messages
 ---@field name string  of what is routed to
 ---@field bins boolean  keys are bins, not elements
@@ -32,6 +33,18 @@ end
 ---@field bytes integer  of a value
 ---@field combine? {op: string, class: string, size: integer, count: integer}
 ---@field identity? string  what elements begin with; nil: with what they hold
+
+-- What texts say, as tasks come again and again.
+local MOST = 64
+local told, count = {}, 0
+
+local function task(text)
+  if not told[text] then
+    if count == MOST then told, count = {}, 0 end
+    told[text], count = decode(text), count + 1
+  end
+  return told[text]
+end
 
 -- ---- mistakes -----------------------------------------------------------------
 
@@ -130,8 +143,9 @@ end
 --- All ranks: combine what was pushed into their rows of `out`.
 ---@param arena celer.view|false  false: a range without items
 ---@param out celer.view
----@param what celer.route_task
-function M.combine(part, arena, out, what)
+---@param text string
+function M.combine(part, arena, out, text)
+  local what = task(text)
   local came, row, slots = exchange(part, arena, what)
   local how, rows = what.combine, tonumber(out.h0 - out.l0)
   local type_ = ffi.new("cel_route_type", { op = ops[how.op], class_ = how.class:byte(),
@@ -148,8 +162,9 @@ end
 ---@param offsets celer.view  of this rank's bins; and of the last rank the end of all
 ---@param held celer.view|false  what bins hold: false where it is dropped, or stands in `values`
 ---@param values celer.view
----@param what celer.route_task
-function M.append(part, arena, offsets, held, values, what)
+---@param text string
+function M.append(part, arena, offsets, held, values, text)
+  local what = task(text)
   local came, _, slots = exchange(part, arena, what)
   local last = part.rank == part.ranks - 1 and 1 or 0
   local bins = ffi.new("cel_route_bins", { first = offsets.l0,
@@ -165,8 +180,12 @@ end
 
 --- What the kernels of one GPU have found wrong (kernels/routed.cuh).
 ---@param wrong celer.view
----@param what celer.route_task
-function M.check(_, wrong, what)
+---@param text string
+---@param place? string  file and line of the task
+function M.check(_, wrong, text, place)
+  local told_of = task(text)
+  local what = setmetatable({ call = (place and place .. ": " or "") .. told_of.call },
+    { __index = told_of })
   local most, item, key, total = wrong(0), wrong(1), wrong(2), wrong(3)
   if item ~= 0 then
     raise_key({ item = -1LL - ffi.cast("int64_t", item), key = ffi.cast("int64_t", key) }, what)
@@ -177,8 +196,5 @@ function M.check(_, wrong, what)
     raise_room(what, tonumber(total))
   end
 end
-
---- How many values there are in all bins.
-function M.count(_, offsets, count) count:set(offsets(offsets.l0)) end
 
 return M

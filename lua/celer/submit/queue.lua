@@ -263,6 +263,7 @@ end
 --- the user's os.exit where there is one.
 function M.finish()
   kernels.settle()
+  snapshot.settle()
   -- A rank without work goes on where others have some: they would wait for it.
   if not place.check(core.works()) then return end
   local file, line = place.user()

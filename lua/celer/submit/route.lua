@@ -5,6 +5,7 @@
 --- the rows of the arena evenly, and so those of what is written; they bring each other what was
 --- pushed (engine/comm/route.h) and combine it, or append it to bins, in the order of items and of
 --- their pushes. How much that is only they know, so the script waits for nothing.
+local encode = require("string.buffer").encode
 local ffi = require "ffi"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
@@ -218,6 +219,7 @@ end
 
 ---@class celer.route_arena
 ---@field key string
+---@field described table<string, string>  what tasks are told
 ---@field buffer celer.buffer
 ---@field map celer.range_mapper
 ---@field packed ffi.cdata*
@@ -242,7 +244,7 @@ local function make_arena(key, routed, space)
   for d = 1, routed.dims do packed.size[d - 1] = routed.extents[d] end
   local bytes = ffi.new("uint8_t[?]", ffi.sizeof(packed))
   ffi.copy(bytes, packed, ffi.sizeof(packed))
-  return { key = key, words = n, head = head, is_wide = is_wide, packed = bytes,
+  return { key = key, described = {}, words = n, head = head, is_wide = is_wide, packed = bytes,
     map = map_of(first, dims, n, bytes),
     buffer = buffers.new("uint64_t", extents, { name = "pushes to " .. routed.name }) }
 end
@@ -316,6 +318,15 @@ local function describe(routed, space, arena)
   return what
 end
 
+-- The same as lanes take it: a text that is made once for tasks that come again.
+local function described(routed, space, arena)
+  if not arena then return encode(describe(routed, space, arena)) end
+  local key = table.concat({ routed.how, tostring(routed.keep), routed.buffer.size[0],
+    routed.held and routed.held.size[0] or 0 }, " ")
+  arena.described[key] = arena.described[key] or encode(describe(routed, space, arena))
+  return arena.described[key]
+end
+
 -- Submits one task of our own; `work` declares it.
 local function submit(flag, work)
   local groups = require "celer.submit.group"
@@ -327,12 +338,18 @@ local function submit(flag, work)
   groups.close(group)
 end
 
+local counting -- the kernel, once there is a list
+
 --- Submits what counts the elements of a list.
 ---@param list celer.list
 function M.recount(list)
+  counting = counting or require("celer.kernel.kernel").generated([[
+kernel void list_count(item<1>, in<int64_t, 1> ends, out<int64_t, 0> count, int64_t last) {
+  count() = ends(last);
+}]], NAME, 1)
   submit(nil, function(cg)
-    cg:host_task(placement.once, lane.count, cg:read(list.offsets, mapper.fixed(lists.last(list))),
-      cg:discard_write(list.count, mapper.all))
+    cg:parallel_for({ 1 }, counting, cg:read(list.offsets, mapper.fixed(lists.last(list))),
+      cg:discard_write(list.count, mapper.all), list.offsets.size[0] - 1)
   end)
 end
 
@@ -355,9 +372,11 @@ end
 
 -- Submits what follows the kernel.
 local function deliver(routed, space, arena, flag)
-  local what, on_gpu = describe(routed, space, arena), require "celer.arrays.routed"
-  if not flag and on_gpu.serves(what, routed.keep, space) then
-    require("celer.submit.queue").beside(function() on_gpu.deliver(routed, what, arena.buffer) end)
+  local what, on_gpu = described(routed, space, arena), require "celer.arrays.routed"
+  if not flag and arena and on_gpu.serves(routed, arena.is_wide, space) then
+    require("celer.submit.queue").beside(function()
+      on_gpu.deliver(routed, describe(routed, space, arena), what, arena)
+    end)
   else
     exchange(routed, what, arena, flag)
   end
