@@ -104,15 +104,18 @@ typedef struct running {
   bool lost;
 } running;
 
+char *place_element(const place *at, const int64_t *p, uint32_t size,
+                    bool marks) {
+  if (!inside(&at->promised, p) || !inside(&at->layout, p)) return NULL;
+  if (marks && at->touched != NULL) touched_mark(at->touched, &at->promised, p);
+  return at->base + index_of(&at->layout, p) * size;
+}
+
 /* `marks`: the access is there for that. */
 static char *element(running *at, const int64_t *p, bool marks) {
-  if (!inside(&at->place->promised, p) || !inside(&at->place->layout, p)) {
-    at->lost = true;
-    return NULL;
-  }
-  if (marks && at->place->touched != NULL)
-    touched_mark(at->place->touched, &at->place->promised, p);
-  return at->place->base + index_of(&at->place->layout, p) * at->size;
+  char *found = place_element(at->place, p, at->size, marks);
+  at->lost |= found == NULL;
+  return found;
 }
 
 static uint64_t hash_point(const int64_t *p, uint64_t seed) {
@@ -169,7 +172,7 @@ static void pass(const program *p, const cel_box *atom, const place *places,
     at->access = &s->access[at->number];
     bool does = producing ? cel_mode_produces(at->access->mode)
                           : cel_mode_consumes(at->access->mode);
-    if (!does || reduces(at->access)) continue;
+    if (!does || reduces(at->access) || at->access->by_data) continue;
     const buffer *b = &p->buffer[at->access->buffer];
     at->place = &places[at->number];
     at->extent = &b->extent;
@@ -184,6 +187,7 @@ bool atom_run(const program *p, const step *s, const cel_box *atom,
               const place *places, uint64_t others) {
   running at = {.step = s, .sum = s->salt + others};
   pass(p, atom, places, false, &at);
+  if (s->data != DATA_NOT) return data_atom(p, s, atom, places, at.sum);
   pass(p, atom, places, true, &at);
   uint64_t mine = hash_point(atom->min, at.sum);
   for (int k = 0; k < s->accesses; ++k) {

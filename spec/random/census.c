@@ -60,6 +60,19 @@
   _(APART_READ, "kernels that read such")                                      \
   _(APART_WRITTEN, "host tasks that write such")                               \
   _(APART_BY_EACH, "such by all ranks at once")                                \
+  _(NAMED, "indices that are written")                                         \
+  _(NAMED_AGAIN, "indices of which some is written anew")                      \
+  _(GATHERED, "kernels that read what an index names")                         \
+  _(GATHERED_RANGES, "that read ranges by a list's offsets")                   \
+  _(GATHERED_THROUGH, "that read what elements of a list name")                \
+  _(GATHERED_KEPT, "that read what was found for others")                      \
+  _(GATHERED_AGAIN, "for which only rows are brought anew")                    \
+  _(FOUND_BY_FEW, "indices that are looked at where ranks have none of it")    \
+  _(COMBINED, "values pushed to elements")                                     \
+  _(COMBINED_ONTO, "such onto what was there")                                 \
+  _(COMBINED_REAL, "such of floats")                                           \
+  _(APPENDED, "values pushed to bins")                                         \
+  _(APPENDED_KEEPING, "such behind what bins hold")                            \
   _(ITEMS_1D, "item-wise steps of one dimension")                              \
   _(ITEMS_2D, "item-wise ones of two")                                         \
   _(ITEMS_3D, "item-wise ones of three")                                       \
@@ -209,9 +222,35 @@ static void note_home(const program *p, const step *s) {
   note(HAS_AT_REDUCTIONS, s->home.rank > 0 && reducing);
 }
 
+static void note_data(const program *p, const step *s) {
+  data_work before = s->number > 0 ? p->step[s->number - 1]->data : DATA_NOT;
+  bool again = false;
+  for (int i = 0; s->data == DATA_NAME && i < s->number; ++i)
+    again |= p->step[i]->data == DATA_NAME;
+  note(HAS_NAMED, s->data == DATA_NAME);
+  note(HAS_NAMED_AGAIN, again);
+  if (s->data == DATA_GATHER) {
+    note(HAS_GATHERED, true);
+    note(HAS_GATHERED_RANGES, s->image == 0);
+    note(HAS_GATHERED_THROUGH, s->image == 1);
+    note(HAS_GATHERED_KEPT, before != DATA_BRING);
+    note(HAS_GATHERED_AGAIN,
+         before == DATA_BRING && p->step[s->number - 2]->data != DATA_MEET);
+  }
+  note(HAS_FOUND_BY_FEW, s->data == DATA_FIND && leaves_out(p, s));
+  bool keeps =
+      s->data >= DATA_COMBINE && s->access[1].mode == CEL_MODE_READ_WRITE;
+  note(HAS_COMBINED, s->data == DATA_COMBINE);
+  note(HAS_COMBINED_ONTO, s->data == DATA_COMBINE && keeps);
+  note(HAS_COMBINED_REAL, s->data == DATA_COMBINE && s->type.class_ == 'f');
+  note(HAS_APPENDED, s->data == DATA_APPEND);
+  note(HAS_APPENDED_KEEPING, s->data == DATA_APPEND && keeps);
+}
+
 static void note_group(const program *p, const step *s) {
   note_reductions(p, s);
   if (cel_box_is_empty(&s->range)) return;
+  note_data(p, s);
   note(HAS_FOR_ALL, step_for_all(p, s));
   note(HAS_WAITED_FOR, s->placement == CEL_PLACE_SPLIT && step_waits(s));
   note_home(p, s);

@@ -5,7 +5,7 @@
 
 #include "random/program.h"
 
-enum { MOST_FIELDS = 4, MOST_CHAIN = 20, ROOM_LEFT = 16 };
+enum { MOST_FIELDS = 4, MOST_CHAIN = 20, ROOM_LEFT = 20 };
 
 typedef enum scheme {
   PING_PONG, /* from one field into the other, and back */
@@ -229,10 +229,11 @@ static step *add(chain *c, int64_t at) {
 /* ---- what comes between ---------------------------------------------------
  */
 
-static int some_living(chain *c, int from) {
-  int n = c->program->buffers - from, b = (int)pick(c->random, 0, n - 1);
+static int some_living(chain *c, role most) {
+  const program *p = c->program;
+  int n = p->buffers, b = (int)pick(c->random, 0, n - 1);
   for (int i = 0; i < n; ++i, b = (b + 1) % n)
-    if (!c->freed[from + b]) return from + b;
+    if (!c->freed[b] && p->buffer[b].role <= most) return b;
   return -1;
 }
 
@@ -252,7 +253,7 @@ static void add_epoch(chain *c) {
 
 /* Of a buffer that the chain does not name again. */
 static void add_free(chain *c) {
-  int b = some_living(c, 0);
+  int b = some_living(c, ROLE_KEPT);
   for (int i = 0; i < c->fields; ++i)
     if (b == c->field[i]) return;
   if (b < 0) return;
@@ -280,7 +281,7 @@ static void interrupt(chain *c, int64_t at) {
 
 /* Its last step may reduce, too; in a pipeline also others. */
 static void reduce_too(chain *c, step *s) {
-  int b = some_living(c, 0);
+  int b = some_living(c, ROLE_NONE);
   if (b >= 0) reduce_generate(c->random, c->program, s, b);
 }
 
@@ -303,7 +304,7 @@ void chain_generate(program *p, bool *freed) {
   pick_split(&c);
   if (chance(&c, 15)) pick_weights(&c);
   c.one_kernel = chance(&c, 50);
-  c.table = chance(&c, 20) ? some_living(&c, 0) : -1;
+  c.table = chance(&c, 20) ? some_living(&c, ROLE_KEPT) : -1;
   int often = chance(&c, 40) ? 0 : 20;
   int64_t n = pick(&r, 2, MOST_CHAIN);
   /* What interrupts adds at most one step. */

@@ -64,7 +64,7 @@ static void generate_weights(cel_random *r, int64_t *weight, int n) {
   }
 }
 
-static void generate_split(cel_random *r, step *s) {
+void split_generate(cel_random *r, step *s) {
   s->permitted = (cel_split_kind){{true, false, false}, {1, 1, 1}};
   if (cel_random_chance(r, 30)) s->permitted.cut[1] = true;
   if (cel_random_chance(r, 30)) s->permitted.cut[2] = true;
@@ -93,7 +93,7 @@ static void generate_shape(cel_random *r, const program *p, step *s) {
   s->placement = CEL_PLACE_SPLIT;
   if (cel_random_chance(r, 12)) s->placement = CEL_PLACE_ONCE;
   generate_range(r, p, s);
-  generate_split(r, s);
+  split_generate(r, s);
   if (!cel_random_chance(r, p->collectives)) return;
   place_each(p, s);
   if (cel_random_chance(r, 40)) return;
@@ -108,8 +108,9 @@ typedef struct dead {
 
 static int living(cel_random *r, const program *p, const dead *d) {
   int b = (int)pick(r, 0, p->buffers - 1);
-  for (int i = 0; d->buffer[b] && i < p->buffers; ++i) b = (b + 1) % p->buffers;
-  return d->buffer[b] ? -1 : b;
+  for (int i = 0; i < p->buffers; ++i, b = (b + 1) % p->buffers)
+    if (!d->buffer[b] && p->buffer[b].role != ROLE_HIDDEN) return b;
+  return -1;
 }
 
 static void drop_last(step *s) {
@@ -120,7 +121,9 @@ static void drop_last(step *s) {
  * rest.
  */
 static bool may_access(const program *p, const step *s, int b, cel_mode mode) {
-  if (!p->buffer[b].apart || !cel_mode_produces(mode)) return true;
+  if (!cel_mode_produces(mode)) return true;
+  if (p->buffer[b].role != ROLE_NONE) return false;
+  if (!p->buffer[b].apart) return true;
   bool runs = s->oversubscribe > 1 && s->placement == CEL_PLACE_SPLIT;
   return s->task == CEL_TASK_HOST && !runs && mode != CEL_MODE_DISCARD_WRITE;
 }
@@ -188,7 +191,7 @@ static void generate_group(cel_random *r, const program *p, step *s,
   for (int64_t i = cel_random_chance(r, often) ? pick(r, 1, 2) : 0; i > 0;
        --i) {
     int b = living(r, p, d);
-    if (b >= 0) reduce_generate(r, p, s, b);
+    if (b >= 0 && p->buffer[b].role == ROLE_NONE) reduce_generate(r, p, s, b);
   }
 }
 
@@ -274,7 +277,7 @@ static void generate_step(cel_random *r, program *p, dead *d) {
 static void generate_asking(program *p, int from) {
   cel_random r = {p->seed ^ 0x61736b ^ (uint64_t)from << 32};
   const step *s = from < p->steps ? p->step[from] : NULL;
-  if (s == NULL || s->kind != STEP_GROUP || p->steps >= MOST_STEPS - 16 ||
+  if (s == NULL || s->kind != STEP_GROUP || p->steps >= MOST_STEPS - 20 ||
       !cel_random_chance(&r, 40))
     return;
   for (int k = 0; k < s->accesses; ++k) {
@@ -290,7 +293,7 @@ static void generate_asking(program *p, int from) {
 /* By numbers of its own. */
 static void generate_tiles(program *p, const dead *d) {
   cel_random r = {p->seed ^ 0x74696c6573 ^ (uint64_t)p->steps << 32};
-  if (p->steps >= MOST_STEPS - 16 || !cel_random_chance(&r, 15)) return;
+  if (p->steps >= MOST_STEPS - 20 || !cel_random_chance(&r, 15)) return;
   int first = living(&r, p, d), second = living(&r, p, d);
   if (first < 0 || !tiles_suit(p, first, second)) return;
   step *writes = step_add(p), *reads = step_add(p);
@@ -301,7 +304,7 @@ static void generate_tiles(program *p, const dead *d) {
  * order them. By numbers of its own. */
 static void generate_turns(program *p, const dead *d) {
   cel_random r = {p->seed ^ 0x7475726e73 ^ (uint64_t)p->steps << 32};
-  if (p->objects == 0 || p->steps >= MOST_STEPS - 16 ||
+  if (p->objects == 0 || p->steps >= MOST_STEPS - 20 ||
       !cel_random_chance(&r, 20))
     return;
   int o = (int)pick(&r, 0, p->objects - 1);
@@ -355,7 +358,8 @@ static void generate_homes(program *p) {
   for (int i = 0; i < p->steps; ++i) {
     step *s = p->step[i];
     bool once = s->placement == CEL_PLACE_ONCE;
-    if (s->kind == STEP_GROUP && s->placement != CEL_PLACE_EACH &&
+    bool cut = s->data == DATA_FIND || s->data == DATA_GATHER; /* alike */
+    if (s->kind == STEP_GROUP && s->placement != CEL_PLACE_EACH && !cut &&
         cel_random_chance(&r, once ? 80 : 6))
       generate_home(&r, p, s);
   }
@@ -390,7 +394,7 @@ static void generate_objects(cel_random *r, program *p) {
 /* Fences of all that lives, and a last epoch. */
 static void generate_end(program *p, const dead *d) {
   for (int b = 0; b < p->buffers; ++b) {
-    if (d->buffer[b]) continue;
+    if (d->buffer[b] || p->buffer[b].role == ROLE_HIDDEN) continue;
     step *s = step_add(p);
     s->kind = STEP_FENCE;
     s->buffer = b;
@@ -526,20 +530,22 @@ program *program_generate(uint64_t seed, int ranks) {
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
   generate_likes(p);
   generate_apart(p);
+  data_buffers_generate(p);
   generate_objects(&r, p);
   fields_generate(p);
   dead d = {0};
   int64_t steps =
       cel_random_chance(&r, 20) ? pick(&r, 20, 45) : pick(&r, 1, 18);
   /* What one turn adds, and the end, have room. */
-  for (int64_t i = 0; i < steps && p->steps < MOST_STEPS - 12; ++i) {
+  for (int64_t i = 0; i < steps && p->steps < MOST_STEPS - 16; ++i) {
     int from = p->steps;
     generate_step(&r, p, &d);
     generate_asking(p, from);
     generate_tiles(p, &d);
     generate_turns(p, &d);
     chain_generate(p, d.buffer);
-    if (p->objects > 0 && p->steps < MOST_STEPS - 16 &&
+    data_generate(p, d.buffer);
+    if (p->objects > 0 && p->steps < MOST_STEPS - 20 &&
         cel_random_chance(&r, 8))
       generate_look(&r, p, &d);
     if (p->objects > 0 && cel_random_chance(&r, 5))
@@ -635,6 +641,10 @@ static void print_group(const step *s) {
          s->task == CEL_TASK_KERNEL ? "kernel" : "host",
          s->collective != 0 ? collective : placements[s->placement],
          box_text(&s->range, s->dims, text));
+  static const char *const does[] = {"",       " name",    " gather",
+                                     " push",  " find",    " meet",
+                                     " bring", " combine", " append"};
+  printf("%s", does[s->data]);
   if (step_placed(s) && s->home.buffer < 0) printf(" at %d", s->home.rank);
   if (step_placed(s) && s->home.buffer >= 0)
     printf(" where b%d %s lies, at %d", s->home.buffer,

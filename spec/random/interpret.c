@@ -10,6 +10,7 @@ typedef struct memory {
   int *owner[MOST_BUFFERS];    /* who has written an element last; or -1 */
   uint32_t *has[MOST_BUFFERS]; /* the ranks that have what is owned, as bits */
   bool reduced[MOST_BUFFERS];  /* into: nobody says who has it */
+  data_state data;
 } memory;
 
 static size_t elements(const buffer *b) {
@@ -119,7 +120,8 @@ static void note_masks(const program *p, step *s, const memory *m) {
     cel_free(a->mask);
     a->mask = NULL;
     if (cel_mode_consumes(a->mode) && !reduces(a))
-      a->mask = copy_of(m->known[a->buffer], elements(&p->buffer[a->buffer]));
+      a->mask = copy_of(m->known[data_source(p, a->buffer)],
+                        elements(&p->buffer[a->buffer]));
   }
 }
 
@@ -140,7 +142,9 @@ static void note_written(const program *p, const step *s, memory *m) {
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     if (!cel_mode_produces(a->mode)) continue;
-    if (reduces(a) && a->mode == CEL_MODE_READ_WRITE) continue;
+    if ((reduces(a) || s->data == DATA_COMBINE) &&
+        a->mode == CEL_MODE_READ_WRITE)
+      continue;
     marking at = {m->known[a->buffer], &p->buffer[a->buffer].extent, s, k, 1};
     for (int i = 0; i < atom_count(s); ++i) {
       cel_box atom = atom_at(s, i);
@@ -250,7 +254,7 @@ static void find_places(const program *p, const step *s, char *const *bytes,
                         const cel_box *atom, place *places) {
   int rank = touches_apart(p, s) && atom != NULL ? rank_of(p, s, atom) : 0;
   for (int k = 0; k < s->accesses; ++k) {
-    int b = s->access[k].buffer;
+    int b = data_source(p, s->access[k].buffer);
     cel_box extent = p->buffer[b].extent;
     places[k] = (place){.base = bytes_of_rank(p, b, bytes[b], rank),
                         .layout = extent,
@@ -266,6 +270,10 @@ void step_run(const program *p, const step *s, char *const *bytes) {
     const buffer *b = &p->buffer[a->buffer];
     if (reduces(a) && a->mode == CEL_MODE_DISCARD_WRITE)
       reduce_begin(a->reduce, places[k].base, elements(b), b->element_size);
+  }
+  if (s->data >= DATA_FIND) {
+    data_run(p, s, bytes);
+    return;
   }
   uint64_t others = 0;
   for (int i = 0; s->collective != 0 && i < atom_count(s); ++i) {
@@ -316,8 +324,11 @@ static bool all_alive(const step *s, const memory *m) {
 static bool run_step(const program *p, step *s, memory *m) {
   for (int k = 0; k < s->accesses; ++k)
     if (reduces(&s->access[k]) && s->task != CEL_TASK_KERNEL) return false;
-  if (!all_alive(s, m)) return false;
+  if (!all_alive(s, m) || !data_stands(p, s, &m->data) ||
+      !data_defined(p, s, m->known))
+    return false;
   if (s->placement == CEL_PLACE_EACH && s->range.max[0] != p->ranks) {
+    if (s->data != DATA_NOT) return false; /* its shares are for so many */
     s->range = cel_box_sized(p->ranks, 1, 1);
     if (!step_valid(p, s)) return false;
   }
@@ -330,6 +341,7 @@ static bool run_step(const program *p, step *s, memory *m) {
   case STEP_LOOK:
   case STEP_EPOCH: break;
   }
+  data_note(p, s, &m->data);
   return true;
 }
 

@@ -19,14 +19,16 @@
 
 #include "base/random.h"
 #include "base/vec.h"
+#include "comm/image.h"
+#include "comm/route.h"
 #include "fold/fold.h"
 #include "runtime/engine.h"
 #include "task/known.h"
 #include "task/touched.h"
 
 enum {
-  MOST_BUFFERS = 8,
-  MOST_STEPS = 64,
+  MOST_BUFFERS = 20,
+  MOST_STEPS = 68,
   MOST_ACCESSES = 4,
   MOST_OBJECTS = 4,
   MOST_EFFECTS = 3,
@@ -39,7 +41,8 @@ enum {
   MOST_ELEMENTS = 512,
   MOST_RANKS = 16,
   MOST_DEVICES = 4,
-  MOST_GROUPS = 3 /* of collective tasks */
+  MOST_GROUPS = 3, /* of collective tasks */
+  IMAGES = 3
 };
 
 typedef struct rule {
@@ -74,6 +77,7 @@ typedef struct access {
   rule *rule;
   uint8_t *mask; /* consumes: which elements hold something; else null */
   reduce_op reduce;
+  bool by_data; /* of what data say, see data.c; not hashed as others are */
 } access;
 
 typedef struct effect {
@@ -92,6 +96,21 @@ typedef struct home {
   cel_box box;
 } home;
 
+/* What a step does that is one of data.c. NAME, GATHER and PUSH are kernels, by
+ * atoms as all are; the others are the host tasks behind celer.image and
+ * cg:route. */
+typedef enum data_work {
+  DATA_NOT,
+  DATA_NAME,   /* writes an index */
+  DATA_GATHER, /* hashes the rows that an index names */
+  DATA_PUSH,   /* values with keys, into an arena */
+  DATA_FIND,
+  DATA_MEET,
+  DATA_BRING,
+  DATA_COMBINE,
+  DATA_APPEND
+} data_work;
+
 typedef enum step_kind {
   STEP_GROUP,
   STEP_BAD, /* a group that must be refused with `code` */
@@ -107,8 +126,14 @@ typedef struct step {
   bool dropped; /* by the shrinker */
   bool wait;    /* FENCE, EPOCH: before the next step */
   cel_status code;
-  int chain;     /* item-wise: which chain it is of, from 1; 0: by chunks */
-  int number;    /* place in the program: the line of its errors */
+  int chain; /* item-wise: which chain it is of, from 1; 0: by chunks */
+  data_work data;
+  int image; /* NAME, GATHER, FIND, MEET, BRING: which; an entry of it */
+  int after; /* MEET: the step that has found; COMBINE, APPEND: that pushes */
+  int to;    /* PUSH, COMBINE, APPEND: the buffer */
+  cel_route_type type; /* likewise */
+  int by_data;         /* accesses of that */
+  int number;          /* place in the program: the line of its errors */
   uint64_t salt; /* GROUP: makes its values its own; LOOK: what is taken */
   cel_task_kind task;
   cel_placement placement;
@@ -138,8 +163,12 @@ static inline bool step_fences(const step *s) {
   return s->kind == STEP_FENCE || s->kind == STEP_LOOK;
 }
 
+/* Of a buffer of data.c: only its steps write it, or touch it at all. */
+typedef enum role { ROLE_NONE, ROLE_KEPT, ROLE_HIDDEN } role;
+
 typedef struct buffer {
   int dims;
+  role role;
   cel_box extent;
   uint32_t element_size;
   bool init;
@@ -147,6 +176,18 @@ typedef struct buffer {
   bool apart; /* each rank has its own contents; then there are first ones, and
                  host tasks write some of it */
 } buffer;
+
+/* Rows of `target` that the entries of `index` name, or, `through` another
+ * image, the entries that this one names. `plan` and `copy` are each rank's
+ * own. An entry names the rows from `low` to `high` around it; `odd`: some name
+ * none. A rank gets all rows of at most `around` boxes; 0: these very rows. */
+typedef struct data_image {
+  cel_image_kind kind;
+  int through; /* or -1 */
+  int index, target, plan, copy;
+  int64_t low, high, around;
+  bool odd;
+} data_image;
 
 /* In what one rank's program differs from that of the others; see differ.c. */
 typedef enum difference {
@@ -207,7 +248,10 @@ typedef enum harm {
   HARM_NEAR,    /* devices are told that steps read nothing around items */
   HARM_RIM,     /* what lies beyond a range stays where the rest was */
   HARM_STAY,    /* devices that leave a fold elsewhere leave it where it was */
-  HARM_UNREAD   /* devices are told that nobody reads what a fold leaves */
+  HARM_UNREAD,  /* devices are told that nobody reads what a fold leaves */
+  HARM_KEPT,    /* what an index named is kept when it changes */
+  HARM_STALE,   /* what was brought is kept when it changes */
+  HARM_HASTE    /* what ranks bring each other is not waited for */
 } harm;
 
 /* A rank that dies or falls silent (`fault`), on the cluster's clock; lost_ns
@@ -260,6 +304,11 @@ typedef struct program {
   int buffers;
   buffer buffer[MOST_BUFFERS];
   int fields; /* the last of the buffers, which chains are made of */
+  /* Of data.c, where there are any: the first image is that of a list's
+   * elements by its offsets, the second one goes through these. */
+  bool has_data;
+  int index, offsets, values, arena;
+  data_image image[IMAGES];
   int objects;
   cel_scope scope[MOST_OBJECTS];
   uint32_t releases; /* the objects whose end is told, as bits */
@@ -284,6 +333,40 @@ void fields_generate(program *p);
 void chain_generate(program *p, bool *freed);
 bool same_weights(const step *a, const step *b);
 bool same_split(const step *a, const step *b);
+/* generate.c: how a step is cut. */
+void split_generate(cel_random *r, step *s);
+/* data.c: whether a seed's program has images, routes and lists, where it has a
+ * buffer to read so; adds their buffers; and maybe some steps. */
+bool seed_has_data(uint64_t seed);
+void data_buffers_generate(program *p);
+void data_generate(program *p, const bool *freed);
+/* The buffer that is read in the place of this one, of which it is a copy. */
+int data_source(const program *p, int buffer);
+/* What has become of images and of an arena, step by step. */
+typedef struct data_state {
+  uint32_t version[MOST_BUFFERS];
+  int pushed;   /* by step */
+  int64_t held; /* that a list has at most */
+  struct image_state {
+    const step *find; /* the last one */
+    uint32_t of, had; /* versions: of the index then, of what was brought */
+    int inner, with;  /* the image's before it, and this one's, met then */
+    int met;          /* how often */
+    bool current, brought;
+  } image[IMAGES];
+} data_state;
+/* Whether a step has what it needs of those before it; notes a step. */
+bool data_stands(const program *p, const step *s, const data_state *state);
+void data_note(const program *p, const step *s, data_state *state);
+/* Whether all of what an index names, or bins hold, is written. */
+bool data_defined(const program *p, const step *s, uint8_t *const *known);
+struct place;
+/* An atom of a kernel: `sum` is what it has read as others do. */
+bool data_atom(const program *p, const step *s, const cel_box *atom,
+               const struct place *places, uint64_t sum);
+/* A host task, in the interpreter's memory; and as the engine does it. */
+void data_run(const program *p, const step *s, char *const *bytes);
+cel_status data_call(const program *p, const step *s, const cel_call *call);
 /* The kernels of a group fail, if there is one. */
 void program_fail(program *p);
 /* lost.c: a rank is lost, or only silent for a while; where there are several.
@@ -330,6 +413,12 @@ const cel_rule *rule_list(const rule *r, const cel_group *group, bool reduces,
                           const cel_box *extent, cel_engine *engine);
 /* All of the buffer, for any chunk. */
 rule *rule_whole(cel_random *r, const step *s, const buffer *b);
+/* Rows: those of the chunk, counted from `from`, and `more` behind them; or
+ * the share that rank `chunk` has of so many, and of the last one one more. */
+rule *rule_rows(cel_random *r, const step *s, const buffer *b, int64_t from,
+                int64_t more);
+rule *rule_share(cel_random *r, const step *s, const buffer *b, int ranks,
+                 bool end);
 /* Of the first two dimensions what a tile of the step has, but for the `whole`
  * one: what the step's range has of that. Of the others all. */
 rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole);
@@ -380,6 +469,10 @@ typedef struct place {
   cel_touched *touched; /* where it is audited */
   bool row;             /* of partial results: it is reduced into */
 } place;
+/* An element, null where it is not promised; `marks`: in audits it is touched.
+ */
+char *place_element(const place *at, const int64_t *point, uint32_t size,
+                    bool marks);
 /* What a fence brings to rank k; the zero box where that is nothing. */
 cel_box fence_box(const program *p, const step *s, int k);
 /* Whether access `number` writes this point of its image. */

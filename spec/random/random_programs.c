@@ -1,8 +1,8 @@
 /* random_programs [--threads | --cuda | --mpi | --dry | --folded]
  *                 [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink]
- *                 [--print] [--diverge] [--fail] [--lose]
+ *                 [--print] [--data] [--diverge] [--fail] [--lose]
  *                 [--fault NAME]: drop, swap, duplicate; thin, flat, dead,
- *                 discard, rest; near, rim, stay, unread
+ *                 discard, rest; near, rim, stay, unread; kept, stale, haste
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
@@ -11,7 +11,9 @@
  * 77 where there is none. With --mpi it is one rank of an MPI job, and nothing
  * is simulated. With --dry each rank makes a dry run, and their graphs are
  * checked. With --folded there is no engine, but an interpreter that takes
- * steps together. With --diverge one rank's program differs in one thing, with
+ * steps together. With --data only programs that have images, routes and lists
+ * are run, and counted. With --diverge one rank's program differs in one thing,
+ * with
  * --fail a task fails; every rank must say so. With --lose a rank dies or falls
  * silent; all end, or all go on.
  */
@@ -32,7 +34,8 @@
 #endif
 
 typedef struct options {
-  bool threads, cuda, mpi, dry, folded, shrink, print, diverge, fail, lose;
+  bool threads, cuda, mpi, dry, folded, shrink, print, data, diverge, fail,
+      lose;
   uint64_t seed, count;
   double seconds;
   int ranks;
@@ -47,9 +50,11 @@ static int usage(void) {
       stderr,
       "random_programs [--threads | --cuda | --mpi | --dry | --folded]\n"
       "  [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
+      "[--data] "
       "[--diverge] [--fail] [--lose]\n"
       "  [--fault "
-      "drop|swap|duplicate|thin|flat|dead|discard|rest|near|rim|stay|unread]"
+      "drop|swap|duplicate|thin|flat|dead|discard|rest|near|rim|stay|unread|"
+      "kept|stale|haste]"
       "\n");
   return 2;
 }
@@ -65,9 +70,10 @@ static bool parse_fault(const char *name, cel_fault *out) {
 }
 
 static bool parse_harm(const char *name, harm *out) {
-  static const char *const names[] = {NULL,   "thin", "flat", "dead", "discard",
-                                      "rest", "near", "rim",  "stay", "unread"};
-  for (int i = HARM_NOT + 1; i <= HARM_UNREAD; ++i)
+  static const char *const names[] = {
+      NULL,  "thin", "flat",   "dead", "discard", "rest", "near",
+      "rim", "stay", "unread", "kept", "stale",   "haste"};
+  for (int i = HARM_NOT + 1; i <= HARM_HASTE; ++i)
     if (strcmp(names[i], name) == 0) *out = (harm)i;
   return *out != HARM_NOT;
 }
@@ -108,6 +114,8 @@ static bool parse(int argc, char **argv, options *o) {
       o->fail = true;
     else if (strcmp(argv[i], "--lose") == 0)
       o->lose = true;
+    else if (strcmp(argv[i], "--data") == 0)
+      o->data = true;
     else if (strcmp(argv[i], "--print") == 0)
       o->print = true;
     else if (i + 1 == argc || !parse_value(o, argv[i], argv[i + 1]))
@@ -201,8 +209,12 @@ int main(int argc, char **argv) {
     return 0;
   }
   double end = now() + o.seconds;
-  for (; run < o.count && (o.seconds <= 0 || now() < end); ++run)
-    failures += !run_seed(&o, o.seed + run);
+  for (uint64_t seed = o.seed; run < o.count && (o.seconds <= 0 || now() < end);
+       ++seed) {
+    if (o.data && !seed_has_data(seed)) continue;
+    failures += !run_seed(&o, seed);
+    ++run;
+  }
   if (gpus != NULL) cel_cuda_close(gpus);
   census_print();
   if (o.diverge) differences_print();

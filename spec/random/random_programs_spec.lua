@@ -54,6 +54,22 @@ describe("random programs", function()
     assert.are.equal(0, failures, text)
   end)
 
+  it("hold it where data decide what is touched", function()
+    local _, failures, text = run("--data --count 100 --seed 10000")
+    assert.are.equal(0, failures, text)
+    _, failures, text = run("--data --threads --count 20 --ranks 3")
+    assert.are.equal(0, failures, text)
+    _, failures, text = run("--data --fail --count 40")
+    assert.are.equal(0, failures, text)
+  end)
+
+  for _, fault in ipairs({ "kept", "stale", "haste" }) do
+    it("fail when what data decide is not looked at again: " .. fault, function()
+      local _, failures = run("--data --count 60 --fault " .. fault)
+      assert.is_true(failures >= 5)
+    end)
+  end
+
   it("hold it with threads", function()
     local _, failures, text = run("--threads --count 20 --ranks 3")
     assert.are.equal(0, failures, text)

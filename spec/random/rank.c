@@ -104,7 +104,8 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   const kernel *k = (const kernel *)work;
   const step *s = k->step;
   difference odd = k->program->odd.what;
-  if (odd != DIFFERS_NOT_AT_ALL && odd != DIFFERS_BY_A_GROUP)
+  if (odd != DIFFERS_NOT_AT_ALL &&
+      (odd != DIFFERS_BY_A_GROUP || s->data != DATA_NOT))
     return CEL_E_OK; /* nobody could say what data are right */
   if (fails(k, call)) return cel_fail(CEL_E_TASK, "planted");
   if (call->views != s->accesses)
@@ -114,7 +115,8 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   if (!objects_enter(k->program, s, call))
     return cel_fail(CEL_E_TASK, "%d effects, not %d", call->effects,
                     s->effects);
-  cel_status status = run_atoms(k, call);
+  cel_status status = s->data >= DATA_FIND ? data_call(k->program, s, call)
+                                           : run_atoms(k, call);
   objects_leave(k->program, s, call, status == CEL_E_OK);
   return status;
 }
@@ -358,10 +360,22 @@ static void mention(rank *r, const step *s) {
   if (s->kind == STEP_LOOK) object_of(r, s->object);
 }
 
+/* Whether what such a step has come to before is kept, as the harm is. */
+static bool kept(const program *p, const step *s) {
+  bool finds = s->data == DATA_FIND || s->data == DATA_MEET;
+  if (!(p->harm == HARM_KEPT && finds) &&
+      !(p->harm == HARM_STALE && s->data == DATA_BRING))
+    return false;
+  for (int i = 0; i < s->number; ++i)
+    if (p->step[i]->data == s->data && p->step[i]->image == s->image)
+      return true;
+  return false;
+}
+
 bool rank_submit(rank *r, char *text, size_t size) {
   const step *s = step_on(r->program, r->index, r->pc);
   collect(r);
-  if (s == NULL || s->dropped) return true;
+  if (s == NULL || s->dropped || kept(r->program, s)) return true;
   if (s == r->program->odd.instead) mention(r, r->program->step[r->pc]);
   if (r->record != NULL) record_step(r->record, r->pc);
   cel_status status = submit(r, s);

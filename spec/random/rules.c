@@ -425,6 +425,46 @@ rule *rule_whole(cel_random *r, const step *s, const buffer *b) {
   return made.rule;
 }
 
+rule *rule_rows(cel_random *r, const step *s, const buffer *b, int64_t from,
+                int64_t more) {
+  builder made = builder_for(r, s, b);
+  linear(&made, 0, 0, 0, 1, 0, false, -from);
+  linear(&made, 0, 0, 1, 1, 0, true, more - from);
+  for (int j = 1; j < b->dims; ++j) full_dim(&made, 0, j);
+  return made.rule;
+}
+
+/* Of n rows ranks have n / ranks each, and the first ones one more. */
+static void share_bound(builder *b, int side, int64_t n, int ranks,
+                        bool longer) {
+  cel_rule_op op = side == 0 ? CEL_RULE_MIN : CEL_RULE_MAX;
+  begin(b, 0, 0, side);
+  variable(b, op, 0);
+  number(b, n / ranks);
+  word(b, CEL_RULE_MUL);
+  variable(b, op, 0);
+  number(b, n % ranks);
+  word(b, CEL_RULE_LOW);
+  word(b, CEL_RULE_ADD);
+  if (longer && side == 1) {
+    variable(b, op, 0);
+    word(b, CEL_RULE_CONST);
+    word(b, ranks);
+    word(b, CEL_RULE_FLOORDIV);
+    word(b, CEL_RULE_ADD);
+  }
+  end(b, 0, 0, side);
+}
+
+rule *rule_share(cel_random *r, const step *s, const buffer *b, int ranks,
+                 bool end) {
+  builder made = builder_for(r, s, b);
+  for (int side = 0; side < 2; ++side)
+    share_bound(&made, side, b->extent.max[0] - end, ranks, end);
+  for (int j = 1; j < b->dims; ++j) full_dim(&made, 0, j);
+  return made.rule;
+}
+
 rule *rule_tile(cel_random *r, const step *s, const buffer *b, int whole) {
   builder made = builder_for(r, s, b);
   for (int j = 0; j < b->dims; ++j) {

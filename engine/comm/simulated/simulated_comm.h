@@ -6,8 +6,8 @@
  * it made before are answered as they were. So all of what was exchanged is
  * kept until the end: these are for programs that are short.
  *
- * It can gather and be a barrier, no more: what random programs need.
- * Thread: any, each communicator one at a time.
+ * It can do what random programs need: gather, exchange parts of all ranks, be
+ * a barrier. Thread: any, each communicator one at a time.
  */
 #ifndef CEL_COMM_SIMULATED_SIMULATED_COMM_H
 #define CEL_COMM_SIMULATED_SIMULATED_COMM_H
