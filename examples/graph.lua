@@ -62,7 +62,7 @@ local collect = celer.kernel(function(v, ptr, ends, share, lost, rank)
   local sum = 0
   for k = ptr[v], ptr[v + 1] - 1 do sum = sum + share[ends[k]] end
   rank[v] = (1 - DAMPING) / n + DAMPING * (sum + lost / n)
-end, { name = "collect" })
+end, { name = "collect", contract = false }) -- the same bits on a GPU
 
 -- ---- the graph -------------------------------------------------------------------
 
