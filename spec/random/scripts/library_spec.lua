@@ -1,0 +1,21 @@
+-- Random programs of library tasks: a sample of what
+-- `celer run spec/random/scripts/library.lua` does, in which each task occurs.
+local celer = require("spec.support.celer")
+
+local features = { "change", "compact", "gather", "histogram", "preimage", "scan", "scans by sum",
+  "scatter", "scatters sum", "scatters without an operator", "sort", "spmv", "top", "unique" }
+
+describe("random programs of library tasks", function()
+  for _, shape in ipairs { { 1, 2 }, { 3, 1 } } do
+    it(("hold what tables hold on %d ranks with %d devices"):format(unpack(shape)), function()
+      local ranks, devices = unpack(shape)
+      local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
+        "spec/random/scripts/library.lua", tostring(100 * ranks), "15" },
+        { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
+      assert.equal("", r.stderr)
+      assert.equal(0, r.status)
+      assert.matches("^15 programs of library tasks: ", r.stdout)
+      for _, name in ipairs(features) do assert.matches(name .. " [1-9]", r.stdout) end
+    end)
+  end
+end)
