@@ -350,19 +350,19 @@ enum {
    * simulation goes between, and not one for each step (fold/window.h). */
   CEL_TUNE_FOLD_FRESH = 2,
   CEL_TUNE_BAND_SEAMS = 8,
-  /* Steps of a fold on GPUs that nobody has asked for, in two dimensions or of
-   * elementwise tasks (fold/depth.c); spec/bench/fold.lua measures it. */
+  /* Steps of a fold on GPUs that nobody has asked for, in one or two dimensions
+   * or of elementwise tasks (fold/depth.c); spec/bench/fold.lua measures it. */
   CEL_TUNE_FOLD_GPU = 16,
   /* On GPUs (kernels/fold.cuh) so many steps go in one launch of tiles: more
    * compute more items twice than the memory that they save.
    * spec/bench/fold.lua measures it. */
   CEL_TUNE_FOLD_TILE_STEPS = 4,
   /* And of streams (kernels/stream.cuh), for chunks of so many items, where
-   * each step writes so many bytes of an item, which registers hold; at most so
-   * many rows to a block. */
+   * registers hold so many bytes of a column; at most so many rows to a block.
+   */
   CEL_TUNE_FOLD_STREAM_STEPS = 8,
   CEL_TUNE_FOLD_STREAM_ITEMS = 1 << 22,
-  CEL_TUNE_FOLD_STREAM_BYTES = 4,
+  CEL_TUNE_FOLD_STREAM_BYTES = 64,
   CEL_TUNE_FOLD_STREAM_ROWS = 272,
   /* Folds of a pattern and size that are timed in one launch, and as many in
    * one launch for each step (cuda_trial.h). */

@@ -264,11 +264,12 @@ template <class T, int D> struct accessor {
   checked check;
 #elif defined(CELER_FOLD)
   T *own; // the only element that an item touches, for itself; or null
-  // In a tile: `origin` is of element (from0, from1). In a stream likewise, but
-  // what lies in that column is in `column`, row from0 at `age`.
+  // In a tile: `origin` is of element (from0, from1). In a stream `column` has
+  // `depth` rows of that column, row from0 at `age`, and `beside` is that
+  // element among those of its row, so many of them to its left and right.
   int from0 = 0, from1 = 0, pitch = 0; // in elements; 0: in neither
-  int age = 0, depth = 0;
-  T *column = nullptr;
+  int age = 0, depth = 0, left = 0, right = 0;
+  T *column = nullptr, *beside = nullptr;
 #endif
 
   using given = typename accessed<T>::type;
@@ -290,6 +291,8 @@ private:
     return *check.template guard<T, D>(where, &place(i...));
 #elif defined(CELER_FOLD)
     if (own != nullptr) return *own;
+    if constexpr (D == 1 && accessed<T>::in_registers)
+      if (pitch > 0) return read_by(from0, int(i)...);
     if constexpr (D == 2)
       if (pitch > 0) return near_by(int(i)...);
     return place(i...);
@@ -303,15 +306,22 @@ private:
       if (depth > 0) return read_by(i, j);
     return origin[(i - from0) * pitch + (j - from1)];
   }
+  // All are read and one is taken, so that no address depends on what is not
+  // known beforehand: else these were no registers.
   CELER_FN typename bare<T>::type read_by(int i, int j) const {
-    if (j != from1) return origin[(i - from0) * pitch + (j - from1)];
-    // All are read and one is taken, so that no address depends on what is not
-    // known beforehand: else these were no registers.
-    typename bare<T>::type r = column[age];
+    typename bare<T>::type r = column[age * pitch];
+    if (j == from1) {
 #pragma unroll
-    for (int k = 0; k < depth; ++k) {
-      typename bare<T>::type other = column[k];
-      if (k == age + from0 - i) r = other;
+      for (int k = 0; k < depth; ++k) {
+        typename bare<T>::type other = column[k * pitch];
+        if (k == age + from0 - i) r = other;
+      }
+    } else {
+#pragma unroll
+      for (int k = -left; k <= right; ++k) {
+        typename bare<T>::type other = beside[k];
+        if (k == j - from1) r = other;
+      }
     }
     return r;
   }

@@ -44,7 +44,9 @@ struct fold_array {
   int stride0, stride1; // in elements
   int loads;            // 0: nothing of it; 1: what lies beyond the range; all
   int stores;
-  int min[3], max[3], unused[2];
+  int min[3], max[3];
+  int wide; // 16 bytes at a time, where coordinates are multiples of 4
+  int unused;
 };
 
 static constexpr int loads_all = 2;
@@ -148,6 +150,10 @@ struct step_as<F, Margin, signature<void (*)(Item, P...)>, A...> {
   }
   static constexpr bool writes(int array) {
     return touches(array, true, typename sig::all());
+  }
+  // What is none of the fold's arrays.
+  static constexpr bool looks_elsewhere() {
+    return touches(-1, false, typename sig::all());
   }
   template <class Place, int... K>
   static __device__ __forceinline__ void

@@ -10,15 +10,16 @@
  * spares no messages, or with 0 dimensions, where nobody reads around an item.
  * The processor needs no fold for that: it carries out in one pass what waits
  * in a lane (device/cpu/folded.h), and nothing is held back. A GPU has launches
- * for two dimensions, and for chains of elementwise tasks. */
+ * for one and two dimensions, and for chains of elementwise tasks. */
 static const struct {
   int32_t around[CEL_DIMS + 1];
   int32_t silent[CEL_DIMS + 1];
 } most[CEL_FOLD_MACHINES] = {
     [CEL_FOLD_MIXED] = {{1, 1, 1, 1}, {1, 1, 1, 1}},
     [CEL_FOLD_PROCESSOR] = {{1, 16, 16, 4}, {1, 1, 1, 1}},
-    [CEL_FOLD_GPU] = {{1, 1, CEL_TUNE_FOLD_GPU, 1},
-                      {CEL_TUNE_FOLD_GPU, 1, CEL_TUNE_FOLD_GPU, 1}},
+    [CEL_FOLD_GPU] = {{1, CEL_TUNE_FOLD_GPU, CEL_TUNE_FOLD_GPU, 1},
+                      {CEL_TUNE_FOLD_GPU, CEL_TUNE_FOLD_GPU, CEL_TUNE_FOLD_GPU,
+                       1}},
 };
 
 /* ---- chunks -------------------------------------------------------------- */

@@ -126,14 +126,21 @@ inline int syncthreads_or(int line, int x) {
 #define __syncthreads_or(x) syncthreads_or(__LINE__, x)
 inline void __threadfence() {
 }
-inline unsigned __shfl_down_sync(unsigned mask, unsigned x, int delta) {
+inline unsigned shuffle(unsigned mask, unsigned x, int delta) {
   const int lane = gpu::now % 32, from = lane + delta;
   auto &w = gpu::warps[gpu::now / 32];
   w.value[lane] = x;
   gpu::meet_warp(mask);
-  const unsigned y = from < 32 && mask >> from & 1 ? w.value[from] : x;
+  const bool there = from >= 0 && from < 32 && (mask >> from & 1);
+  const unsigned y = there ? w.value[from] : x;
   gpu::meet_warp(mask);
   return y;
+}
+inline unsigned __shfl_down_sync(unsigned mask, unsigned x, int delta) {
+  return shuffle(mask, x, delta);
+}
+inline unsigned __shfl_up_sync(unsigned mask, unsigned x, int delta) {
+  return shuffle(mask, x, -delta);
 }
 
 inline double __dadd_rn(double a, double b) {

@@ -102,7 +102,7 @@ describe("the depth of folds", function()
       assert.same({ most, most }, both({ 4096, 64 }, { 1, 1 }, ranks))
       local half = math.max(1, math.floor(most / 2))
       assert.same({ half, half }, both({ 4096, 64 }, { 2, 1 }, ranks))
-      assert.same({ 1, 1 }, both({ 4096 }, { 1 }, ranks))
+      assert.same({ most, most }, both({ 4096 }, { 1 }, ranks))
       assert.same({ 1, 1 }, both({ 256, 16, 16 }, { 1, 1, 1 }, ranks))
       assert.equal(most, both({ 4096 }, { 0 }, ranks)[2])
     end

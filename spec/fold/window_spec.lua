@@ -434,7 +434,7 @@ describe("the window of folds", function()
     close()
     for machine, why in pairs { MIXED = "devices of several kinds", GPU = "has to ask for" } do
       open({ ranks = 2, machine = machine })
-      step(u, v, { fold = 0 })
+      step(u, v, { fold = 0, radius = 9 })
       assert.matches(why, told[1])
       close()
     end

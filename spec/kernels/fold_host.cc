@@ -79,9 +79,14 @@ static unsigned over(int n, int by) {
   return unsigned((n + by - 1) / by);
 }
 
+// Of a stream's warps, beside each other.
+constexpr int K = 4;
+static unsigned strips_of(const area &chunk) {
+  return over(chunk.max[1] - (chunk.min[1] & -4), 128 - 2 * K);
+}
+
 // ---- tiles: the wave, K steps, on a part of what is there
 
-constexpr int K = 4;
 #define WAVE(k, a, b) celer::step<&wave, celer::margin<k, k, k, k>, a, b>
 using wave_fold = celer::fold<
     celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
@@ -162,7 +167,7 @@ static void tiles(int h, int w, const area &chunk, int rows) {
             width = chunk.max[1] - chunk.min[1];
   p.launch.where.flags = unsigned(rows);
   if (rows > 0)
-    launch(p, over(width, 256 - 2 * K), over(height, rows), 256, 1,
+    launch(p, over(height, rows) * strips_of(chunk), 1, 32, 1,
            wrong == 2 ? run_short_stream : run_stream);
   else
     launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
@@ -234,8 +239,7 @@ static void rims(int h, int w, int rows) {
             width = range.max[1] - range.min[1];
   p.launch.where.flags = unsigned(rows);
   if (rows > 0)
-    launch(p, over(width, 256 - 2 * K), over(height, rows), 256, 1,
-           run_open_stream);
+    launch(p, over(height, rows) * strips_of(range), 1, 32, 1, run_open_stream);
   else
     launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
            run_open_tiles);
@@ -243,6 +247,65 @@ static void rims(int h, int w, int rows) {
        "within a rim");
   must(memcmp(b.at.data(), tob.at.data(), b.at.size() * sizeof(float)) == 0,
        "within a rim, the other");
+}
+
+// ---- one dimension
+
+#define FLOW(k, a, b) celer::step<&flow, celer::margin<0, 0, 2 * k, k>, a, b>
+using flow_elements =
+    celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>;
+using flow_fold = celer::fold<flow_elements, FLOW(3, 0, 1), FLOW(2, 1, 0),
+                              FLOW(1, 0, 1), FLOW(0, 1, 0)>;
+using flow_stream =
+    celer::stream<celer::margin<0, 0, 2 * K, K>, flow_elements, FLOW(3, 0, 1),
+                  FLOW(2, 1, 0), FLOW(1, 0, 1), FLOW(0, 1, 0)>;
+using flow_packed = celer::entry<&flow>::packed;
+
+static void run_flow(const void *a) {
+  celer::entry<&flow>::run(*(const flow_packed *)a);
+}
+static void run_flow_stream(const void *a) {
+  flow_stream::run(*(const flow_fold::packed *)a);
+}
+
+// Items [begin, end) of n.
+static void row(int n, int begin, int end) {
+  plane a(1, n), b(1, n), fa = a, fb = b, to = a, tob = b;
+  flow_fold::packed p;
+  flow_packed *step[] = {&p.steps.first, &p.steps.rest.first,
+                         &p.steps.rest.rest.first,
+                         &p.steps.rest.rest.rest.first};
+  int inner[2] = {0, n};
+  for (int s = 0; s < K; ++s) {
+    const int from = std::max(begin - 2 * (K - 1 - s), 0);
+    const int stop = std::min(end + K - 1 - s, n);
+    std::vector<plane *> views = {&a, &b};
+    if (s % 2 == 1) views = {&b, &a};
+    give(*step[s], area{{from, 0}, {stop, 1}}, a, views, .25f);
+    step[s]->where.range[0] = n;
+    inner[0] = std::max(inner[0], from);
+    inner[1] = std::min(inner[1], stop);
+  }
+  const area read = {{0, std::max(begin - 2 * K, 0)},
+                     {1, std::min(end + K, n)}};
+  p.array.at[0] = give(fa, to, read);
+  p.array.at[1] = give(fb, tob, read);
+  if (wrong == 1) p.array.at[1].loads = 0; // the kernel leaves some out
+  p.launch.where = step[K - 1]->where;
+  p.launch.where.flags = 1;
+  p.launch.inner_min[1] = inner[0];
+  p.launch.inner_max[1] = inner[1];
+  for (flow_packed *s : step) {
+    s->where.flags = 3;
+    launch(*s, over(int(s->where.extent[0]), 256 * 4), 1, 256, 1, run_flow);
+  }
+  launch(p, over(end - (begin & -4), 128 - 2 * K - K), 1, 32, 1,
+         run_flow_stream);
+  for (int i = 0; i < n; ++i) {
+    const bool own = i >= begin && i < end;
+    must(memcmp(&to.at[i], own ? &a.at[i] : &fa.at[i], 4) == 0, "a row");
+    must(memcmp(&tob.at[i], own ? &b.at[i] : &fb.at[i], 4) == 0, "the other");
+  }
 }
 
 // ---- chains: y = a(x), z = b(y, x), x = c(z), with y left out
@@ -386,10 +449,13 @@ int main(int argc, char **argv) {
   const bool tiled = streams || strcmp(argv[1], "tile") == 0;
   if (argc > 2) wrong = atoi(argv[2]);
   for (int i = 0; i < 12; ++i) {
-    const int h = pick(1, 150), w = pick(1, streams ? 700 : 150);
+    const int h = pick(streams ? 16 : 1, 150);
+    const int w = streams ? pick(16, 700) : pick(1, 150);
     const area chunk = i % 3 == 0 ? area{{0, 0}, {h, w}} : part_of(h, w);
     if (tiled)
       tiles(h, w, chunk, streams ? pick(1, 40) : 0);
+    else if (strcmp(argv[1], "row") == 0)
+      row(w * 16, i % 3 == 0 ? 0 : pick(0, w), pick(w + 1, w * 16));
     else if (strcmp(argv[1], "sum") == 0)
       sums_of_chains(h, w, chunk);
     else
@@ -398,7 +464,8 @@ int main(int argc, char **argv) {
   if (streams) tiles(130, 900, {{0, 0}, {130, 900}}, 40);
   if (tiled) tiles(250, 200, {{0, 0}, {250, 200}}, 0);
   for (int i = 0; i < 6 && tiled; ++i)
-    rims(pick(5, 90), pick(4, streams ? 600 : 150), streams ? pick(1, 40) : 0);
+    rims(pick(16, 90), pick(16, streams ? 600 : 150),
+         streams ? pick(1, 40) : 0);
   // What is inner ends where the range does.
   if (streams) tiles(24, 500, {{0, 0}, {24, 500}}, 10);
   if (tiled) tiles(172, 172, {{0, 0}, {172, 172}}, 0);

@@ -15,6 +15,11 @@ kernel void open(item<2> it, in<float, 2> a, out<float, 2> b, float c) {
   const int y = it[0], x = it[1];
   b(y, x) = c * (a(y - 1, x) + a(y + 1, x) + a(y, x - 1) + a(y, x + 1)) - a(y, x) * 0.5f;
 }
+kernel void flow(item<1> it, in<float, 1> a, out<float, 1> b, float c) {
+  const int x = it[0], n = it.range(0);
+  if (a(x) > 1.75f) return;
+  b(x) = a(x) + c * (a(max(x - 2, 0)) + a(min(x + 1, n - 1)) - 2 * a(x)) * b(x);
+}
 kernel void first(item<2> it, in<float, 2> x, out<float, 2> y) {
   y(it[0], it[1]) = x(it[0], it[1]) * 3 + it[1];
 }
@@ -54,14 +59,14 @@ describe("a fold's launch", function()
     return celer.exec({ program, ... })
   end
 
-  for _, way in ipairs({ "tile", "stream", "chain", "sum" }) do
+  for _, way in ipairs({ "tile", "stream", "row", "chain", "sum" }) do
     it(("by %s has the bits of its steps, whatever its size"):format(way), function()
       local r = run(way)
       assert.equal("alike\n", r.stdout .. r.stderr)
     end)
   end
 
-  local faults = { "tile 1", "tile 2", "stream 1", "stream 2", "chain 1", "sum 1" }
+  local faults = { "tile 1", "tile 2", "stream 1", "stream 2", "row 1", "chain 1", "sum 1" }
   for _, fault in ipairs(faults) do
     it("is found to be wrong where it is: " .. fault, function()
       local r = run(fault:match("(%l+) (%d)"))

@@ -23,7 +23,7 @@ typedef struct fold_array {
   const unsigned char *from;
   unsigned char *to;
   int32_t stride0, stride1, loads, stores;
-  int32_t min[3], max[3], unused[2];
+  int32_t min[3], max[3], wide, unused;
 } fold_array;
 
 _Static_assert(sizeof(fold_array) == 64, "celer::fold_array");
@@ -43,10 +43,11 @@ static int32_t reach(const cel_fold_call *step, int d, bool above) {
 /* What all later steps reach in all. */
 void cel__cuda_fold_margin(const cel_fold_job *fold, int32_t step,
                            int32_t out[4]) {
+  const bool row = fold->step[0].work->cuda->dims == 1;
   memset(out, 0, 4 * sizeof *out);
   for (int32_t s = step + 1; s < fold->steps; ++s)
-    for (int i = 0; i < 4; ++i)
-      out[i] += reach(&fold->step[s], i / 2, i % 2 == 1);
+    for (int i = row ? 2 : 0; i < 4; ++i)
+      out[i] += reach(&fold->step[s], row ? 0 : i / 2, i % 2 == 1);
 }
 
 static bool reaches_in(const cel_fold_job *fold, int d) {
@@ -82,19 +83,35 @@ static uint32_t tile_bytes(const cel_fold_job *fold, const int32_t around[4]) {
              : 0;
 }
 
-/* Whether threads may keep their columns of what all steps read and write. */
+/* Columns of a stream's block that are not right in the end come as whole
+ * lanes. */
+static int32_t whole_lanes(int32_t columns) {
+  return (columns + CEL_FUSED_OWN - 1) & -CEL_FUSED_OWN;
+}
+
+/* Whether threads may keep their columns of what all steps write: so much as
+ * registers hold, and read beside it no further than the next lane has it. */
 static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
+  const int32_t dims = fold->step[0].work->cuda->dims;
+  uint32_t held = 0;
   for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_fold_call *step = &fold->step[s];
     uint32_t written = 0;
-    for (int32_t k = 0; k < fold->step[s].call.views; ++k) {
-      const cel_fold_view *use = &fold->step[s].use[k];
+    for (int32_t k = 0; k < step->call.views; ++k) {
+      const cel_fold_view *use = &step->use[k];
       if (use->array < 0) continue;
-      if (cel_fold_reaches(use) && !use->along_axes) return false;
+      if (dims > 1 && cel_fold_reaches(use) && !use->along_axes) return false;
       if (use->writes) written += fold->array[use->array].element_size;
     }
-    if (written > CEL_TUNE_FOLD_STREAM_BYTES) return false;
+    for (int above = 0; above < 2; ++above)
+      if (reach(step, dims - 1, above) > CEL_FUSED_OWN) return false;
+    int32_t rows = 0;
+    if (dims > 1) rows = reach(step, 0, false) + reach(step, 0, true);
+    held += written * (uint32_t)(rows > 0 ? rows : 1);
   }
-  return around[2] + around[3] <= CEL_FUSED_COLUMNS / 4;
+  return held <= CEL_TUNE_FOLD_STREAM_BYTES &&
+         whole_lanes(around[2]) + whole_lanes(around[3]) <=
+             CEL_FUSED_LANES * CEL_FUSED_OWN / 2;
 }
 
 bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
@@ -114,8 +131,9 @@ bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
   if (bytes > ARGUMENTS) return false;
   out->reduces = fold->step[fold->steps - 1].work->reducers > 0;
   if (way == CEL_FUSED_CHAIN) return true;
-  if (dims != 2 || reaches_in(fold, 2) || out->reduces) return false;
+  if (dims > 2 || reaches_in(fold, 2) || out->reduces) return false;
   if (way == CEL_FUSED_STREAM) return streams(fold, out->around);
+  if (dims != 2) return false;
   out->shared = tile_bytes(fold, out->around);
   return out->shared > 0;
 }
@@ -157,18 +175,23 @@ static void shorten(cel_fold_job *fold, cel_fused_way way) {
 
 int64_t cel__cuda_fold_stream_items = CEL_TUNE_FOLD_STREAM_ITEMS;
 
-/* A stream's blocks are few and have much to do before anything is right: for
- * large chunks. */
+/* A stream's warps have much to do before anything is right: for large chunks.
+ * Where dimensions are short an item may be near both ends. */
 static cel_fused_way way_of(const cel_fold_job *fold) {
+  enum { SHORT = 4 * CEL_FUSED_OWN };
   cel_fused of;
   const cel_fold_job two = {.steps = 2,
                             .step = fold->step,
                             .arrays = fold->arrays,
                             .array = fold->array};
+  const cel_call *first = &fold->step[0].call;
+  const int32_t dims = fold->step[0].work->cuda->dims;
+  bool suits = true;
   if (!reaches_in(fold, 0) && !reaches_in(fold, 1)) return CEL_FUSED_CHAIN;
-  return cel_box_volume(&fold->step[0].call.chunk) >=
-                     cel__cuda_fold_stream_items &&
-                 cel__cuda_fold_pattern(&two, CEL_FUSED_STREAM, &of)
+  for (int d = 0; d < dims; ++d) suits = suits && first->range.max[d] >= SHORT;
+  if (dims > 1 && cel_box_volume(&first->chunk) < cel__cuda_fold_stream_items)
+    suits = false;
+  return suits && cel__cuda_fold_pattern(&two, CEL_FUSED_STREAM, &of)
              ? CEL_FUSED_STREAM
              : CEL_FUSED_TILE;
 }
@@ -212,8 +235,10 @@ static cel_box readable(const cel_fold_job *fold, int32_t array) {
   return hull;
 }
 
-/* In place 0 what is of dimension 0, in place 2 the fastest one. */
+/* In place 0 what is of dimension 0, in place 2 the fastest one. An array of
+ * one dimension is row 0. */
 static void put_box(const cel_box *box, int32_t dims, fold_array *out) {
+  if (dims == 1) out->max[0] = 1;
   for (int d = 0; d < dims; ++d) {
     int at = d == dims - 1 ? 2 : d;
     out->min[at] = (int32_t)box->min[d];
@@ -238,28 +263,33 @@ static void put_array(const cel_fold_job *fold, int32_t a, unsigned char *out) {
       .stride1 = (int32_t)e2,
       .loads = cel_fold_loads_of(fold, a),
       .stores = array->live};
+  const uint64_t alike =
+      (uintptr_t)it.from | (uintptr_t)it.to |
+      (uint64_t)((int64_t)it.stride0 * (int64_t)array->element_size);
+  it.wide = alike % 16 == 0;
   put_box(&may, array->dims, &it);
   memcpy(out, &it, sizeof it);
 }
 
-/* Where no step and no load ends: for two dimensions. */
+/* Where no step and no load ends: of rows, which all that is one has, and of
+ * columns. */
 static void put_inner(const cel_fold_job *fold, const fold_array *array,
                       unsigned char *out) {
-  int32_t min[2], max[2];
-  for (int d = 0; d < 2; ++d) {
-    min[d] = INT32_MIN;
-    max[d] = INT32_MAX;
+  const int32_t dims = fold->step[0].work->cuda->dims;
+  int32_t min[2] = {INT32_MIN, INT32_MIN}, max[2] = {INT32_MAX, INT32_MAX};
+  for (int at = dims > 1 ? 0 : 1; at < 2; ++at) {
+    const int d = dims > 1 ? at : 0;
     for (int32_t s = 0; s < fold->steps; ++s) {
       const cel_box *chunk = &fold->step[s].call.chunk;
-      if (chunk->min[d] > min[d]) min[d] = (int32_t)chunk->min[d];
-      if (chunk->max[d] < max[d]) max[d] = (int32_t)chunk->max[d];
+      if (chunk->min[d] > min[at]) min[at] = (int32_t)chunk->min[d];
+      if (chunk->max[d] < max[at]) max[at] = (int32_t)chunk->max[d];
     }
     for (int32_t a = 0; a < fold->arrays; ++a) {
       if (array[a].loads != CEL_FOLD_LOADS_ALL) continue;
-      const int32_t low = array[a].min[d == 0 ? 0 : 2];
-      const int32_t high = array[a].max[d == 0 ? 0 : 2];
-      if (low > min[d]) min[d] = low;
-      if (high < max[d]) max[d] = high;
+      const int32_t low = array[a].min[at == 0 ? 0 : 2];
+      const int32_t high = array[a].max[at == 0 ? 0 : 2];
+      if (low > min[at]) min[at] = low;
+      if (high < max[at]) max[at] = high;
     }
   }
   memcpy(out, min, sizeof min);
@@ -282,18 +312,18 @@ static void shape_tiles(const cel_fused *fused, const cel_box *chunk,
                              .each = 1};
 }
 
-/* Rows of a block: so many that blocks fill the device as often as it takes,
- * in whatever way takes the fewest rows, of which a block has as many more as
- * its steps reach, twice. Blocks that go further drift apart, and then read
- * memory less well. */
+/* Rows of a stream's block, which computes as many more as its steps reach,
+ * twice. A processor that has `n` blocks at a time takes so many times as long,
+ * and of more than there is room for they come in turns. */
 static int32_t rows_of(const cel_fused *fused, int64_t height, int64_t across,
-                       int64_t resident) {
+                       int64_t processors, int64_t resident) {
   enum { ROUNDS = 64 };
   const int32_t *around = fused->around;
   const int64_t more = 2 * ((int64_t)around[0] + around[1]);
   int64_t rows = CEL_TUNE_FOLD_STREAM_ROWS, least = INT64_MAX;
-  for (int64_t n = 1; n <= ROUNDS; ++n) {
-    int64_t down = n * resident / across;
+  for (int64_t n = 1; n <= ROUNDS * resident;
+       n += n < resident ? 1 : resident) {
+    int64_t down = n * processors / across;
     int64_t r = down > 0 ? (height + down - 1) / down : height;
     if (r > CEL_TUNE_FOLD_STREAM_ROWS || n * (r + more) >= least) continue;
     least = n * (r + more);
@@ -303,17 +333,22 @@ static int32_t rows_of(const cel_fused *fused, int64_t height, int64_t across,
 }
 
 static void shape_stream(const cel_cuda_device *device, int32_t d,
-                         const cel_fused *fused, const cel_box *chunk,
-                         cel__launch_shape *out) {
-  const int64_t height = chunk->max[0] - chunk->min[0];
+                         const cel_fused *fused, int32_t dims,
+                         const cel_box *chunk, cel__launch_shape *out) {
+  enum {
+    QUARTERS = 4
+  }; /* of a multiprocessor, each takes one warp at a time */
+  const int64_t height = dims > 1 ? chunk->max[0] - chunk->min[0] : 1;
+  const int64_t left = chunk->min[dims - 1] & -(int64_t)CEL_FUSED_OWN;
   const uint32_t across =
-      over(chunk->max[1] - chunk->min[1],
-           CEL_FUSED_COLUMNS - fused->around[2] - fused->around[3]);
-  const int64_t resident =
-      (int64_t)device->multiprocessors * fused->resident[d];
-  const int32_t rows = rows_of(fused, height, across, resident);
-  *out = (cel__launch_shape){.grid = {across, over(height, rows), 1},
-                             .block = {CEL_FUSED_COLUMNS, 1, 1},
+      over(chunk->max[dims - 1] - left, CEL_FUSED_LANES * CEL_FUSED_OWN -
+                                            whole_lanes(fused->around[2]) -
+                                            whole_lanes(fused->around[3]));
+  const int32_t rows = rows_of(fused, height, across,
+                               (int64_t)device->multiprocessors * QUARTERS,
+                               (fused->resident[d] + QUARTERS - 1) / QUARTERS);
+  *out = (cel__launch_shape){.grid = {over(height, rows) * across, 1, 1},
+                             .block = {CEL_FUSED_LANES, 1, 1},
                              .each = rows + 1};
 }
 
@@ -340,7 +375,8 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
     break;
   case CEL_FUSED_TILE: shape_tiles(fused, &step.call.chunk, &of); break;
   case CEL_FUSED_STREAM:
-    shape_stream(&cuda->device[device], device, fused, &step.call.chunk, &of);
+    shape_stream(&cuda->device[device], device, fused, step.work->cuda->dims,
+                 &step.call.chunk, &of);
     break;
   }
   if (fused->reduces) { /* as by itself, and so what its blocks come to */

@@ -5,8 +5,8 @@
 #include "device/cuda/cuda.h"
 #include "device/fold.h"
 
-/* See kernels/fold.cuh. Columns are those of a stream's block. */
-enum { CEL_FUSED_COLUMNS = 256 };
+/* See kernels/fold.cuh. Lanes of a stream's block, and columns of each. */
+enum { CEL_FUSED_LANES = 32, CEL_FUSED_OWN = 4 };
 typedef enum cel_fused_way {
   CEL_FUSED_CHAIN,
   CEL_FUSED_TILE,

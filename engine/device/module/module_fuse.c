@@ -339,7 +339,7 @@ static CUresult take(const cel_cuda *cuda, int32_t d, cel__fuse *fuse) {
         (int)fuse->face.shared);
   if (code == CUDA_SUCCESS && fuse->face.way == CEL_FUSED_STREAM)
     code = api->cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        &fuse->face.resident[d], fuse->face.function[d], CEL_FUSED_COLUMNS, 0);
+        &fuse->face.resident[d], fuse->face.function[d], CEL_FUSED_LANES, 0);
   return code;
 }
 
