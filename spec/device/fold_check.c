@@ -2,8 +2,8 @@
  *
  * Folds as one launch on a GPU against their steps one after another, to the
  * bit: stencils with tiles in shared memory or streams, chains in registers.
- * `speed`: one of wave, gray, five over N x N items, in turns with plain
- * launches. Exits with 77 and a reason where there is no GPU. Run by
+ * `speed`: one of wave, gray, five over N x N items, or flow over N, in turns
+ * with plain launches. Exits with 77 and a reason where there is no GPU. Run by
  * fold_spec.lua.
  */
 #include <sched.h>
@@ -70,9 +70,14 @@ static const char source[] =
     "kernel void three(item<2> it, in<float, 2> z, inout<float, 2> w, float c) "
     "{\n"
     "  w(it[0], it[1]) += z(it[0], it[1]) * c;\n"
+    "}\n"
+    "kernel void flow(item<1> it, in<float, 1> a, out<float, 1> b, float c) {\n"
+    "  const int x = it[0], n = it.range(0);\n"
+    "  const float l = a(max(x - 1, 0)), r = a(min(x + 1, n - 1));\n"
+    "  b(x) = a(x) - c * a(x) * (a(x) - l) + 0.1f * (l + r - 2 * a(x));\n"
     "}\n";
 
-enum { WAVE, FAR, GRAY, OPEN, ONE, TWO, THREE };
+enum { WAVE, FAR, GRAY, OPEN, ONE, TWO, THREE, FLOW };
 
 static cel_cuda *cuda;
 static cel_backend *backend;
@@ -197,8 +202,8 @@ typedef struct made {
 static made fold;
 
 /* Arrays of h x w, and a range that leaves `rim` of them out, of each side. */
-static void start_fold(int32_t steps, int32_t arrays, int64_t h, int64_t w,
-                       const int64_t rim[RIM]) {
+static void start_fold(int32_t steps, int32_t arrays, int32_t dims, int64_t h,
+                       int64_t w, const int64_t rim[RIM]) {
   memset(&fold, 0, sizeof fold);
   fold.all = (cel_box){{0, 0, 0}, {h, w, 1}};
   fold.range = (cel_box){{rim[0], rim[2], 0}, {h - rim[1], w - rim[3], 1}};
@@ -206,7 +211,7 @@ static void start_fold(int32_t steps, int32_t arrays, int64_t h, int64_t w,
   fold.face = (cel_fold_job){
       .steps = steps, .step = fold.step, .arrays = arrays, .array = fold.array};
   for (int32_t a = 0; a < arrays; ++a)
-    fold.array[a] = (cel_fold_array){.dims = 2,
+    fold.array[a] = (cel_fold_array){.dims = dims,
                                      .element_size = sizeof(float),
                                      .memory = {array[a].fold, fold.all},
                                      .live = true};
@@ -231,7 +236,8 @@ static void set_step(int32_t s, int32_t kernel, const char *arrays, bool keeps,
     use->keeps = use->writes && keeps;
     use->array = arrays[k] - (use->writes ? 'A' : 'a');
     use->along_axes = kernel != FAR;
-    for (int d = 0; d < 2 && !use->writes; ++d) {
+    const int dims = kernel == FLOW ? 1 : 2;
+    for (int d = 0; d < dims && !use->writes; ++d) {
       use->below[d] = below;
       use->above[d] = above;
     }
@@ -254,6 +260,10 @@ static void set_chunk(const cel_box *chunk) {
   for (int32_t s = 0; s < fold.face.steps; ++s) {
     int32_t margin[4];
     cel__cuda_fold_margin(&fold.face, s, margin);
+    if (fold.array[0].dims == 1) { /* which is said of what is fastest */
+      memcpy(margin, margin + 2, 2 * sizeof *margin);
+      memset(margin + 2, 0, 2 * sizeof *margin);
+    }
     cel_box own = grown(chunk, margin, &fold.range);
     fold.step[s].call.chunk = own;
     for (int32_t k = 0; k < fold.step[s].call.views; ++k) {
@@ -353,35 +363,48 @@ static void run_fold(void) {
 static void choose_chunk(void) {
   cel_box chunk = fold.range;
   for (int d = 0; d < 2 && cel_random_chance(&chosen, 60); ++d) {
-    chunk.min[d] = pick(0, fold.range.max[d] - 1);
+    chunk.min[d] = pick(fold.range.min[d], fold.range.max[d] - 1);
     chunk.max[d] = pick(chunk.min[d] + 1, fold.range.max[d]);
   }
   set_chunk(&chunk);
 }
 
 static void choose_fold(void) {
-  enum { KINDS = 5 };
-  int64_t h = pick(1, 300), w = pick(1, 300), which = pick(0, KINDS - 1);
+  enum { KINDS = 6 };
+  static const int32_t kinds[KINDS] = {WAVE, FAR, GRAY, OPEN, ONE, FLOW};
+  int64_t h = pick(1, 300), w = pick(1, 300);
+  int32_t which = kinds[pick(0, KINDS - 1)];
   int64_t rim[RIM] = {0};
   bool stream =
-      (which == WAVE || which == OPEN) && cel_random_chance(&chosen, 60);
+      which == FLOW || ((which == WAVE || which == OPEN || which == GRAY) &&
+                        cel_random_chance(&chosen, 60));
   int32_t steps = (int32_t)pick(2, stream ? CEL_TUNE_FOLD_STREAM_STEPS
                                           : CEL_TUNE_FOLD_TILE_STEPS);
   cel__cuda_fold_stream_items = stream ? 0 : INT64_MAX;
-  if (stream) w = pick(1, 900);
-  bool keeps = cel_random_chance(&chosen, 50);
+  if (stream) {
+    h = pick(16, 300);
+    w = pick(16, 900);
+  }
+  if (stream && which == GRAY && steps > 4) steps = 4;
+  bool keeps = cel_random_chance(&chosen, 50), row = which == FLOW;
   for (int i = 0; i < RIM && (which == OPEN || cel_random_chance(&chosen, 50));
        ++i)
-    rim[i] = pick(1, 4);
+    rim[i] = row && i > 1 ? 0 : pick(1, 4);
+  if (row) {
+    h = pick(16, cel_random_chance(&chosen, 50) ? 300 : 200000);
+    w = 1;
+  }
   h += rim[0] + rim[1];
   w += rim[2] + rim[3];
-  bool chain = which == KINDS - 1;
-  start_fold(chain ? 3 : steps, chain || which == GRAY ? 4 : 2, h, w, rim);
+  bool chain = which == ONE;
+  start_fold(chain ? 3 : steps, chain || which == GRAY ? 4 : 2, row ? 1 : 2, h,
+             w, rim);
   for (int32_t s = 0; s < steps && !chain; ++s) {
     if (which == WAVE) set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
     if (which == FAR) set_step(s, FAR, s % 2 == 0 ? "aB" : "bA", true, 2, 2);
     if (which == GRAY)
       set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", keeps, 1, 1);
+    if (row) set_step(s, FLOW, s % 2 == 0 ? "aB" : "bA", keeps, 1, 1);
     if (which == OPEN) set_step(s, OPEN, s % 2 == 0 ? "aB" : "bA", keeps, 1, 1);
   }
   if (chain) {
@@ -486,12 +509,15 @@ static void speed(const char *name, int64_t n, int32_t steps) {
   enum { TURNS = 5, TIMES = 10 };
   cel_job plain[STEPS];
   bool five = strcmp(name, "five") == 0, gray = strcmp(name, "gray") == 0;
-  reserve_all(n * n);
+  bool row = strcmp(name, "flow") == 0;
+  reserve_all(row ? n : n * n);
   static const int64_t rim[RIM];
-  start_fold(steps, five || gray ? 4 : 2, n, n, rim);
+  start_fold(steps, five || gray ? 4 : 2, row ? 1 : 2, n, row ? 1 : n, rim);
   for (int32_t s = 0; s < steps; ++s) {
     if (gray)
       set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", false, 1, 1);
+    else if (row)
+      set_step(s, FLOW, s % 2 == 0 ? "aB" : "bA", false, 1, 1);
     else if (!five)
       set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
     else if (s % 3 == 0)
