@@ -96,7 +96,7 @@ print(table.concat(text, " "))
     local function go(fold)
       local path = scratch.path(".lua")
       scratch.write(path, PIPELINE)
-      local r = celer.run({ "run", "--profile", "--no-sample", path },
+      local r = celer.run({ "run", "--backend", "cpu", "--profile", "--no-sample", path },
         { env = { CELER_FOLD = fold } })
       assert.equal(0, r.status, r.stderr)
       return r.stdout, r.stderr:find("sum +together") ~= nil
