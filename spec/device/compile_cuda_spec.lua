@@ -215,6 +215,24 @@ describe("cel_module_begin_images", function()
     assert.equal(1, times(text, "lop3"), text)
   end)
 
+  needs_nvrtc("leaves a loop of two conditions by one branch, also with a number to compare with",
+    function()
+      local text = ptx_of [[item<1> i, inout<double, 1> u, int n) {
+        const double bound = lua::opaque<double>(4.0);
+        double x = u(i[0]);
+        int k = 0;
+      again:;
+        if ((k < n) && ((x * x) < bound)) {}
+        else { goto behind; }
+        x = (x * x) + 0.25;
+        k = k + 1;
+        goto again;
+      behind:;
+        u(i[0]) = k; }]]
+      local loop = text:match "setp.lt.f64[^\n]*\n(.-bra[^\n]*)"
+      assert.equal(1, times(loop, "and.pred"), text)
+    end)
+
   needs_nvrtc("compiles the kernels of the examples", function()
     local n = 0
     for _, path in ipairs(scratch.files("examples", "%.lua$")) do

@@ -607,6 +607,16 @@ same("accesses", product:accesses({ n, n }, a, b, c), table.concat({
   "\n"))
 same("source", product:source():match "kernel void (%w+)", "product")
 same("info", product:info().backend ~= nil, true)
+local turns = celer.kernel(function(i, v)
+  local x, k = 1, 0
+  while k < i and x < 4.5 do x, k = x * 1.5 + v[i], k + 1 end
+  if x > 4.5 then v[i] = -k else v[i] = k end
+end)
+local counts = celer.zeros("double", 6)
+turns(6, counts)
+same("two conditions", counts(3) + 10 * counts(4) + 100 * counts(5), 3 - 40 - 400)
+same("as one", select(2, turns:source():gsub(" && ", "")), 1)
+same("with one bound", select(2, turns:source():gsub("lua::opaque", "")), 1)
 local sum, largest = celer.buffer("double"), celer.buffer("double")
 local histogram = celer.buffer("int", 4, { init = 1 })
 local reduce = celer.kernel(function(i, j, a, s, m, h)

@@ -46,6 +46,7 @@ M.literal = literal
 ---@field arrays table<integer, string>  by the number of the argument
 ---@field lists table<celer.number_table, string>
 ---@field is_inline fun(node: celer.node): boolean
+---@field unknowns string[]  declarations, and names by their types and texts
 ---@field fail fun(node: celer.node, message: string, ...)
 local Writer = {}
 Writer.__index = Writer
@@ -268,6 +269,20 @@ local function comparison(sign)
   end
 end
 
+-- A number of which compilers for GPUs know nothing: a variable, as they keep what follows an
+-- expression of that kind out of conditions.
+function Writer:unknown(text, type_)
+  local key = type_ .. " " .. text
+  local name = self.unknowns[key]
+  if not name then
+    name = "k" .. #self.unknowns + 1
+    self.unknowns[key] = name
+    table.insert(self.unknowns, ("const %s %s = lua::opaque<%s>(%s);"):format(type_, name, type_,
+      text))
+  end
+  return name
+end
+
 -- Of what compilers for GPUs make a minimum, which is another one (lua.cuh): with a number that
 -- is no NaN, and with -x.
 local function order(sign)
@@ -276,7 +291,9 @@ local function order(sign)
     local is_float = type_ == "float" or type_ == "double"
     for k, arg in ipairs(args) do
       text[k] = self:as(arg, type_)
-      if is_float and arg.kind == "int" or arg.op == (is_float and "number" or "neg") then
+      if is_float and arg.op == "number" then
+        text[k] = self:unknown(text[k], type_)
+      elseif is_float and arg.kind == "int" or not is_float and arg.op == "neg" then
         text[k] = ("lua::opaque<%s>(%s)"):format(type_, text[k])
       end
     end

@@ -131,6 +131,7 @@ end
 ---@class celer.cpp_body
 ---@field lines string[]
 ---@field declared table<string, string[]>  variables by type
+---@field is_inline fun(node: celer.node): boolean
 ---@field writer celer.cpp_writer
 ---@field fail fun(node: celer.node, message: string, ...)
 
@@ -150,16 +151,22 @@ local function declare(self, node)
   declare_as(self, type_, "x" .. node.id)
 end
 
--- What going from one block to another assigns, all at once.
-local function moves(from, to)
+-- What phis of a block are if an item comes from another one.
+local function given_by(from, to)
   local at
   for k, pred in ipairs(to.preds) do
     if pred == from then at = k end
   end
   local out = {}
-  for _, phi in ipairs(to.phis) do
-    local node = phi.args[at]
-    if node ~= phi then out[#out + 1] = { phi = phi, node = node } end
+  for k, phi in ipairs(to.phis) do out[k] = phi.args[at] end
+  return out
+end
+
+-- What going from one block to another assigns, all at once.
+local function moves(from, to)
+  local out = {}
+  for k, node in ipairs(given_by(from, to)) do
+    if node ~= to.phis[k] then out[#out + 1] = { phi = to.phis[k], node = node } end
   end
   return out
 end
@@ -200,32 +207,63 @@ local function go(self, from, to, after)
   return ("%s%sgoto B%d;"):format(text, text ~= "" and " " or "", to.id)
 end
 
-local function end_block(self, block, after)
-  local ends = block.ends
-  if not ends then return put(self, "  return;") end
-  if ends.to then
-    local text = go(self, block, ends.to, after)
-    if text ~= "" then put(self, "  %s", text) end
-    return
+-- Whether a block has but another condition for what the block before has one for.
+local function is_conjunct(self, before, block)
+  local ends, first = block.ends, before.ends
+  if #block.preds > 1 or #block.phis > 0 or not (ends and ends.cond and first.yes == block)
+    or ends.no ~= first.no then
+    return false
   end
-  -- Not by a condition's opposite, which compilers make no minimum of: it holds for NaN, too.
-  put(self, "  if (%s) { %s }", self.writer:truth(ends.cond), go(self, block, ends.yes, after))
-  local text = go(self, block, ends.no, after)
-  if text ~= "" then put(self, "  else { %s }", text) end
+  for _, node in ipairs(block.nodes) do
+    if not self.is_inline(node) then return false end
+  end
+  local other = given_by(before, ends.no)
+  for k, node in ipairs(given_by(block, ends.no)) do
+    if node ~= other[k] then return false end
+  end
+  return true
 end
 
-local function write_block(self, block, after, is_inline, count)
+-- Gives how many blocks behind it end with it: of `a and b` one condition, as compilers for GPUs
+-- make no single branch of two.
+local function end_block(self, blocks, k)
+  local block = blocks[k]
+  local ends = block.ends
+  if not ends then
+    put(self, "  return;")
+  elseif ends.to then
+    local text = go(self, block, ends.to, blocks[k + 1])
+    if text ~= "" then put(self, "  %s", text) end
+  else
+    local list = { self.writer:truth(ends.cond) }
+    while blocks[k + 1] and is_conjunct(self, block, blocks[k + 1]) do
+      k = k + 1
+      block = blocks[k]
+      list[#list + 1] = self.writer:truth(block.ends.cond)
+    end
+    -- Not by a condition's opposite, which compilers make no minimum of: it holds for NaN, too.
+    put(self, "  if (%s) { %s }", table.concat(list, " && "),
+      go(self, block, block.ends.yes, blocks[k + 1]))
+    local text = go(self, block, block.ends.no, blocks[k + 1])
+    if text ~= "" then put(self, "  else { %s }", text) end
+  end
+  return k
+end
+
+-- Gives the number of the last block that was written.
+local function write_block(self, blocks, k, count)
+  local block = blocks[k]
   for _, phi in ipairs(block.phis) do declare(self, phi) end
   if #block.preds > 0 then put(self, "B%d:;", block.id) end
   for _, node in ipairs(block.nodes) do
     if node.effect and not count[node] then
       put(self, "  %s", self.writer:statement(node))
-    elseif node.op ~= "made" and not is_inline(node) then
+    elseif node.op ~= "made" and not self.is_inline(node) then
       declare(self, node)
       put(self, "  x%d = %s;", node.id, self.writer:write(node))
     end
   end
-  end_block(self, block, after)
+  return end_block(self, blocks, k)
 end
 
 local function sorted_keys(t)
@@ -271,6 +309,7 @@ local function declarations(self, spec)
   for d = 0, spec.items - 1 do
     out[#out + 1] = ("  const %s i%d = it[%d];"):format(spec.wide and "long long" or "int", d, d)
   end
+  for _, text in ipairs(self.writer.unknowns) do out[#out + 1] = "  " .. text end
   for _, type_ in ipairs(sorted_keys(self.declared)) do
     out[#out + 1] = ("  %s %s;"):format(type_, table.concat(self.declared[type_], ", "))
   end
@@ -298,11 +337,12 @@ function M.write(graph, spec, fail)
   take_as_doubles(graph)
   mark_first(graph)
   local is_inline, count = inlining(graph)
-  local self = { lines = {}, declared = {}, fail = fail,
+  local self = { lines = {}, declared = {}, is_inline = is_inline, fail = fail,
     writer = expression.new { names = spec.names, arrays = spec.arrays, lists = spec.lists,
-      is_inline = is_inline, fail = fail } }
-  for k, block in ipairs(graph.blocks) do
-    write_block(self, block, graph.blocks[k + 1], is_inline, count)
+      is_inline = is_inline, unknowns = {}, fail = fail } }
+  local written = 0
+  while written < #graph.blocks do
+    written = write_block(self, graph.blocks, written + 1, count)
   end
   local head = declarations(self, spec)
   return ("kernel void %s(%s) {\n%s\n%s\n}\n"):format(spec.name, table.concat(spec.params, ", "),

@@ -87,7 +87,7 @@ local function unique(taken, name)
   name = name:gsub("[^%w_]", "_")
   if not name:find "^%a" or name:find "__" then name = "v" .. name:gsub("_+", "_") end
   if name:find "^%u[%u%d_]*$" and #name > 1 then name = name .. "_" end
-  while reserved[name] or taken[name] or name:find "^[axtBi]%d+$" do name = name .. "_" end
+  while reserved[name] or taken[name] or name:find "^[axtBik]%d+$" do name = name .. "_" end
   taken[name] = true
   return name
 end
