@@ -98,12 +98,13 @@ static __device__ __forceinline__ void compute(const Item &at, const Q &...q) {
 template <auto F, class S = signature<decltype(F)>>
 constexpr int resident = S::has_near &&S::element_bytes <= 16 ? 6 : 0;
 
-// Calls work(item) for the items of a thread. If `Anew`, each computes what
-// depends on its y and x by itself: else the compiler keeps that for all of
-// them, in so many registers that fewer threads run at once.
-template <int D, bool Anew, class Work>
-static __device__ __forceinline__ void each_item(const launch &w,
-                                                 const Work &work) {
+// Calls run(first, end, step, y, x) for the items of a thread: first, first +
+// step
+// ... along dimension 0, from the first item of the launch on, and what they
+// have in common: x along the last dimension, y along the middle one of three.
+template <int D, class Run>
+static __device__ __forceinline__ void each_run(const launch &w,
+                                                const Run &run) {
   const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
   const unsigned y0 = blockIdx.y * blockDim.y + threadIdx.y;
   // Along dimension 0.
@@ -117,53 +118,62 @@ static __device__ __forceinline__ void each_item(const launch &w,
   const unsigned first = block * n * each + thread * (apart ? 1 : each);
   const unsigned behind = first + step * each;
   const unsigned end = behind < w.extent[0] ? behind : w.extent[0];
-  if constexpr (D == 0) {
-    if (x == 0) work(item<0>{{0}, {1}});
-  } else if constexpr (D == 1) {
-#pragma unroll 1
-    for (unsigned i = first; i < end; i += step)
-      work(item<1>{{w.min[0] + i}, {w.range[0]}});
+  if constexpr (D == 1) {
+    run(first, end, step, 0, 0);
   } else if constexpr (D == 2) {
-    if (x < w.extent[1])
-#pragma unroll 1
-      for (unsigned y = first; y < end; y += step)
-        work(item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}});
+    if (x < w.extent[1]) run(first, end, step, 0, x);
   } else {
     const unsigned dy = gridDim.y * blockDim.y;
     if (x < w.extent[2])
 #pragma unroll 1
-      for (unsigned y = y0; y < w.extent[1]; y += dy)
-#pragma unroll 1
-        for (unsigned z = first; z < end; z += step) {
-          unsigned own_y = y, own_x = x;
-          if constexpr (Anew) asm volatile("" : "+r"(own_y), "+r"(own_x));
-          work(item<3>{{w.min[0] + z, w.min[1] + own_y, w.min[2] + own_x},
-                       {w.range[0], w.range[1], w.range[2]}});
-        }
+      for (unsigned y = y0; y < w.extent[1]; y += dy) run(first, end, 1, y, x);
   }
 }
 
-// Such items, counted from the first one of a launch. Their coordinates have 31
-// bits, which spares most of what a GPU does to find elements.
-template <int D> struct inner_items {
-  unsigned from[D], count[D];
+// An item of a launch.
+template <int D>
+static __device__ __forceinline__ item<D> item_of(const launch &w, unsigned i,
+                                                  unsigned y, unsigned x) {
+  if constexpr (D == 1) return {{w.min[0] + i}, {w.range[0]}};
+  if constexpr (D == 2)
+    return {{w.min[0] + i, w.min[1] + x}, {w.range[0], w.range[1]}};
+  if constexpr (D == 3)
+    return {{w.min[0] + i, w.min[1] + y, w.min[2] + x},
+            {w.range[0], w.range[1], w.range[2]}};
+}
 
-  __device__ __forceinline__ bool holds(const launch &w,
-                                        const item<D> &it) const {
-    bool all = true;
-    for (int d = 0; d < D; ++d)
-      all = all && unsigned(it.at[d] - w.min[d]) - from[d] < count[d];
-    return all;
+// Calls work(item) for the items of a thread. If `Anew`, each computes what
+// depends on its y and x by itself: else the compiler keeps that for all of
+// them, in so many registers that fewer threads run at once.
+template <int D, bool Anew, class Work>
+static __device__ __forceinline__ void each_item(const launch &w,
+                                                 const Work &work) {
+  if constexpr (D == 0) {
+    if (blockIdx.x * blockDim.x + threadIdx.x == 0) work(item<0>{{0}, {1}});
+  } else {
+    each_run<D>(w, [&](unsigned first, unsigned end, unsigned step, unsigned y,
+                       unsigned x) {
+#pragma unroll 1
+      for (unsigned i = first; i < end; i += step) {
+        unsigned own_y = y, own_x = x;
+        if constexpr (Anew && D == 3)
+          asm volatile("" : "+r"(own_y), "+r"(own_x));
+        work(item_of<D>(w, i, own_y, own_x));
+      }
+    });
   }
-  static __device__ __forceinline__ item<D> as_short(item<D> it) {
-    for (int d = 0; d < D; ++d) {
-      int low; // else the compiler goes on with 64 bits
-      asm("cvt.u32.u64 %0, %1;" : "=r"(low) : "l"(it.at[d]));
-      it.at[d] = low;
-    }
-    return it;
+}
+
+// Coordinates of 31 bits spare most of what a GPU does to find elements.
+template <int D>
+static __device__ __forceinline__ item<D> as_short(item<D> it) {
+  for (int d = 0; d < D; ++d) {
+    int low; // else the compiler goes on with 64 bits
+    asm("cvt.u32.u64 %0, %1;" : "=r"(low) : "l"(it.at[d]));
+    it.at[d] = low;
   }
-};
+  return it;
+}
 
 // Between low and high: items whose indices stay within a parameter's buffer.
 template <class P>
@@ -193,31 +203,47 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     });
   }
 
+  // Between others, items from which no index leaves a buffer.
   template <int... K>
   static __device__ __forceinline__ void run_two_ways(const packed &a,
                                                       indices<K...>) {
     constexpr int D = sig::dims;
     const launch &w = a.where;
-    inner_items<D> inner;
     index low[D], high[D];
+    unsigned from[D], to[D];
     for (int d = 0; d < D; ++d) {
       low[d] = 0;
       high[d] = 0x80000000;
     }
     (narrow(low, high, give<K, typename bare<P>::type>(a, w.min)), ...);
     for (int d = 0; d < D; ++d) {
-      const index from = low[d] < w.min[d] ? 0 : low[d] - w.min[d];
-      const index to = high[d] - w.min[d], most = w.extent[d];
-      inner.from[d] = unsigned(from < most ? from : most);
-      inner.count[d] = unsigned((to < most ? to : most) - from);
-      if (to <= from || from >= most) inner.count[d] = 0;
+      const index most = w.extent[d];
+      from[d] = unsigned(clamp(low[d] - w.min[d], index(0), most));
+      to[d] = unsigned(clamp(high[d] - w.min[d], index(from[d]), most));
     }
-    each_item<D, false>(w, [&](const item<D> &it) {
-      if (inner.holds(w, it))
-        F(inner.as_short(it),
-          knowing<inside>(give<K, typename bare<P>::type>(a, it.at))...);
-      else
-        F(it, knowing<anywhere>(give<K, typename bare<P>::type>(a, it.at))...);
+    each_run<D>(w, [&](unsigned first, unsigned end, unsigned step, unsigned y,
+                       unsigned x) {
+      bool within = true;
+      if constexpr (D > 1) within = x >= from[D - 1] && x < to[D - 1];
+      if constexpr (D > 2) within = within && y >= from[1] && y < to[1];
+      unsigned i = first;
+#pragma unroll 1
+      for (int part = 0; part < 2; ++part) {
+        const unsigned stop =
+            part == 0 && within && from[0] < end ? from[0] : end;
+#pragma unroll 1
+        for (; i < stop; i += step) {
+          const item<D> it = item_of<D>(w, i, y, x);
+          F(it,
+            knowing<anywhere>(give<K, typename bare<P>::type>(a, it.at))...);
+        }
+        const unsigned behind = to[0] < end ? to[0] : end;
+#pragma unroll 1
+        for (; i < behind; i += step) {
+          const item<D> it = as_short(item_of<D>(w, i, y, x));
+          F(it, knowing<inside>(give<K, typename bare<P>::type>(a, it.at))...);
+        }
+      }
     });
   }
 

@@ -97,6 +97,7 @@ template <class T, int D> struct near : accessor<const T, D> {
   static_assert(D >= 1 && D <= 3, "near<T, D> has 1 to 3 dimensions");
 #ifdef CELER_CUDA
   const edge<T> *edges; // among the arguments
+  int here[D];          // the item
 #else
   edge<T> edges[1];
 #endif
@@ -105,7 +106,7 @@ template <class T, int D> struct near : accessor<const T, D> {
   template <class... I> CELER_FN T operator()(I... i) const {
     static_assert(sizeof...(I) == D,
                   "an accessor takes as many coordinates as it has dimensions");
-    if (known == inside) return element(short_index(i)...);
+    if (known == inside) return inside_at(i...);
     return anywhere_at(index(i)...);
   }
   CELER_FN T operator[](index i) const {
@@ -119,10 +120,34 @@ private:
     return accessor<const T, D>::operator()(i...);
   }
 
+  // On a GPU as far from the item as it is: the item's place is found once, and
+  // distances are constants mostly, of which nothing is computed.
+  template <class... I>
+  CELER_FN typename accessed<const T>::type inside_at(I... i) const {
+#if defined(CELER_CUDA) && !defined(CELER_FOLD) && !defined(CELER_CHECK)
+    const int at[] = {int(i)...};
+    const T *p = this->origin + here[D - 1];
+    if constexpr (D > 1) p += index(here[0]) * this->stride0;
+    if constexpr (D > 2) p += index(here[1]) * this->stride1;
+    if constexpr (D > 1) p += index(at[0] - here[0]) * this->stride0;
+    if constexpr (D > 2) p += index(at[1] - here[1]) * this->stride1;
+    return p[at[D - 1] - here[D - 1]];
+#else
+    return element(short_index(i)...);
+#endif
+  }
+
   template <class... I> CELER_FN T anywhere_at(I... i) const {
     const index at[3] = {i...};
 #ifdef CELER_CHECK
     if (is_too_far(at)) return element(i...);
+#endif
+#if defined(CELER_CUDA) && !defined(CELER_STREAM)
+    bool stays = true; // most do, of an item beside an edge
+#pragma unroll
+    for (int d = 0; d < D; ++d)
+      stays = stays && at[d] >= 0 && at[d] < edges->size[d];
+    if (stays) return element(i...);
 #endif
     return read_beyond<T, D>(*this, *edges, at[0], at[1], at[2]);
   }
@@ -190,6 +215,7 @@ template <class T, int D, class S, int K> struct bind<near<T, D>, S, K> {
     p.known = anywhere;
     if constexpr (S::first::kind == an_item) {
       static_assert(S::dims == D, "near<T, D> is for items of D dimensions");
+      for (int d = 0; d < D; ++d) p.here[d] = int(item[d]);
 #ifdef CELER_CHECK
       p.known = held_to_reach;
 #else
