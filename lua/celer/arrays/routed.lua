@@ -2,9 +2,9 @@
 --- kernels/routed.cuh.
 ---
 --- The keys of all pushes are put in order, and their places beside them (arrays/radix.lua). Then
---- each key has its values side by side, in the order of items. Kernels take nothing of an item that
---- has made a mistake, and note it: a host task looks for that now and then, and before the script
---- waits or asks for copies, so that no step waits for the host.
+--- each key has its values side by side, in the order of items. Kernels take nothing of an item
+--- that has made a mistake, and note it: a host task looks for that now and then, and before the
+--- script waits or asks for copies, so that no step waits for the host.
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
 local buffers = require "celer.data.buffer"
@@ -145,15 +145,15 @@ local function submit_append(d, routed, sorted, order)
 end
 
 local function submit_combine(d, routed, sorted, order)
-  local how, all, to = d.what.combine, mapper.all, routed.buffer
-  local type_ = types.number(how.class, how.size)
-  local wide = how.class == "f" and type_.name or how.size == 8 and "uint64_t" or "uint32_t"
-  local is_many = d.items * d.what.most >= MANY * d.ends
-  local list = kernel_for(combine, d, { E = type_.name, WIDTH = tostring(how.count),
-    OPERATOR = operators[how.op]:gsub("WIDE", wide), TO = tostring(to.dims),
+  local what, all, to = d.what, mapper.all, routed.buffer
+  local type_ = types.number(what.class, what.number)
+  local wide = what.class == "f" and type_.name or what.number == 8 and "uint64_t" or "uint32_t"
+  local is_many = d.items * what.most >= MANY * d.ends
+  local list = kernel_for(combine, d, { E = type_.name, WIDTH = tostring(what.count),
+    OPERATOR = operators[what.op]:gsub("WIDE", wide), TO = tostring(to.dims),
     START = zeros[to.dims], MODE = routed.keep and "inout" or "out", KEEP = tostring(routed.keep) })
   local identity = ffi.new(ffi.typeof("$[1]", type_.ctype))
-  if d.what.identity then ffi.copy(identity, d.what.identity, type_.size) end
+  if what.identity then ffi.copy(identity, what.identity, type_.size) end
   alone.run(call, d.ends * (is_many and GROUP or 1), is_many and GROUP or nil,
     is_many and list.route_combine_many or list.route_combine_some, function(cg)
       return cg:read(d.arena, all), cg:read(sorted, all), cg:read(order, all),

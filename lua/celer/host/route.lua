@@ -1,6 +1,6 @@
 --- route.lua -- the host tasks behind cg:route, in their lanes: they bring what items have
 --- pushed where it belongs (engine/comm/route.h).
-local decode = require("string.buffer").decode
+local codec = require "string.buffer"
 local ffi = require "ffi"
 local core = require "celer.core"
 local words = require "celer.words"
@@ -19,7 +19,7 @@ local function open()
   C = ffi.C
 end
 
----@class celer.route_task  what a task is told, as a text of string.buffer
+---@class celer.route_task  what a task is told, as text
 ---@field call string  begins messages
 ---@field name string  of what is routed to
 ---@field bins boolean  keys are bins, not elements
@@ -27,12 +27,29 @@ end
 ---@field first integer[]  of the range
 ---@field items integer[]  its extents
 ---@field most integer
+---@field room? integer  values that there is room for, of bins
+---@field held_room? integer
 ---@field words integer
 ---@field head integer
 ---@field is_wide boolean
 ---@field bytes integer  of a value
----@field combine? {op: string, class: string, size: integer, count: integer}
+---@field op? string  how elements are combined: `count` numbers of so many bytes
+---@field class? string
+---@field number? integer
+---@field count? integer
 ---@field identity? string  what elements begin with; nil: with what they hold
+
+local fields = { "call", "name", "bins", "size", "first", "items", "most", "words", "head",
+  "is_wide", "bytes", "room", "held_room", "op", "class", "number", "count", "identity" }
+
+--- A task as text, which is the same on all ranks.
+---@param what celer.route_task
+---@return string
+function M.text(what)
+  local list = {}
+  for i, name in ipairs(fields) do list[i] = what[name] == nil and "" or what[name] end
+  return codec.encode(list)
+end
 
 -- What texts say, as tasks come again and again.
 local MOST = 64
@@ -41,7 +58,11 @@ local told, count = {}, 0
 local function task(text)
   if not told[text] then
     if count == MOST then told, count = {}, 0 end
-    told[text], count = decode(text), count + 1
+    local what = {}
+    for i, value in ipairs(codec.decode(text)) do
+      if value ~= "" then what[fields[i]] = value end
+    end
+    told[text], count = what, count + 1
   end
   return told[text]
 end
@@ -147,9 +168,9 @@ end
 function M.combine(part, arena, out, text)
   local what = task(text)
   local came, row, slots = exchange(part, arena, what)
-  local how, rows = what.combine, tonumber(out.h0 - out.l0)
-  local type_ = ffi.new("cel_route_type", { op = ops[how.op], class_ = how.class:byte(),
-    size = how.size, count = how.count })
+  local rows = tonumber(out.h0 - out.l0)
+  local type_ = ffi.new("cel_route_type", { op = ops[what.op], class_ = what.class:byte(),
+    size = what.number, count = what.count })
   if rows == 0 or not C.cel_route_combine(came, type_, tonumber(out.l0) * row, rows * row,
     what.identity, (out:pointer())) then
     raise_late(slots, what)

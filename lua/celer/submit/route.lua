@@ -5,7 +5,6 @@
 --- the rows of the arena evenly, and so those of what is written; they bring each other what was
 --- pushed (engine/comm/route.h) and combine it, or append it to bins, in the order of items and of
 --- their pushes. How much that is only they know, so the script waits for nothing.
-local encode = require("string.buffer").encode
 local ffi = require "ffi"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
@@ -16,7 +15,6 @@ local lists = require "celer.data.list"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
-local placement = require "celer.submit.placement"
 local reduce = require "celer.kernel.reduce"
 local settings = require "celer.settings"
 local spaces = require "celer.space"
@@ -311,8 +309,8 @@ local function describe(routed, space, arena)
     what.room = routed.buffer.size[0]
     what.held_room = routed.keep and (routed.held or routed.buffer).size[0] or 0
   else
-    local class, size, count = numbers_of(routed.type)
-    what.combine = { op = routed.how, class = class, size = size, count = count }
+    what.op = routed.how
+    what.class, what.number, what.count = numbers_of(routed.type)
     what.identity = not routed.keep and identity_of(routed) or nil
   end
   return what
@@ -320,10 +318,10 @@ end
 
 -- The same as lanes take it: a text that is made once for tasks that come again.
 local function described(routed, space, arena)
-  if not arena then return encode(describe(routed, space, arena)) end
+  if not arena then return lane.text(describe(routed, space, arena)) end
   local key = table.concat({ routed.how, tostring(routed.keep), routed.buffer.size[0],
     routed.held and routed.held.size[0] or 0 }, " ")
-  arena.described[key] = arena.described[key] or encode(describe(routed, space, arena))
+  arena.described[key] = arena.described[key] or lane.text(describe(routed, space, arena))
   return arena.described[key]
 end
 
