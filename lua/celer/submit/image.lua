@@ -13,6 +13,7 @@ local collective = require "celer.submit.collective"
 local core = require "celer.core"
 local division = require "celer.submit.hints"
 local lane = require "celer.host.image"
+local lists = require "celer.data.list"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
 local each = require("celer.tables").each
@@ -487,11 +488,21 @@ local function is_new(seen, now)
   return false
 end
 
+-- Whether it is known, without a look, that the index names rows: of a list, from an offset to the
+-- next one.
+local function is_known(data, image)
+  local reach = image.reach
+  return image.kind == "offsets" and (reach.first or 0) >= 0 and (reach.last or -1) < 0
+    and (reach.step or 1) > 0 and (reach.low or 0) >= 0 and (reach.high or 0) <= 0
+    and lists.is_sound(image.index, data)
+end
+
 -- A copy that is as the buffer is now; of a rank alone the buffer itself, of which it has seen
--- that the index names rows.
-local function current(data, image, cut, read)
+-- that the index names rows. `outer`: that another image goes through it.
+local function current(data, image, cut, read, outer)
   if image.index.freed then fail("celer.image: the buffer %s was freed", image.index.name) end
-  local inner = image.through and current(image.index, image.through, cut)
+  local inner = image.through and current(image.index, image.through, cut, nil, true)
+  if cut.alone and not outer and is_known(data, image) then return { buffer = data } end
   local plan = plan_of(data, image, cut)
   local seen = seen_now(plan, inner, cut)
   if is_new(plan.seen, seen) then
@@ -590,7 +601,7 @@ function M.resolve(group, call, range)
       local copy = current(access.buffer, image, cut, rawget(access, "read_at"))
       rawset(access, fields.buffer, copy.buffer)
       rawset(access, fields.map, settings.check and exact_map(image)
-        or map_of(copy.plan, access.buffer))
+        or copy.plan and map_of(copy.plan, access.buffer) or mapper.all)
       rawset(access, core.facts.hidden.handle, copy.buffer.handle)
     end
   end

@@ -368,8 +368,8 @@ local function exchange(routed, what, arena, flag)
   if routed.list then M.recount(routed.list) end
 end
 
--- Submits what follows the kernel.
-local function deliver(routed, space, arena, flag)
+-- Submits what brings what was pushed where it belongs.
+local function bring(routed, space, arena, flag)
   local what, on_gpu = described(routed, space, arena), require "celer.arrays.routed"
   if not flag and arena and on_gpu.serves(routed, arena.is_wide, space) then
     require("celer.submit.queue").beside(function()
@@ -377,6 +377,15 @@ local function deliver(routed, space, arena, flag)
     end)
   else
     exchange(routed, what, arena, flag)
+  end
+end
+
+-- Submits what follows the kernel.
+local function deliver(routed, ...)
+  if routed.list then
+    lists.route_to(routed.list, bring, routed, ...)
+  else
+    bring(routed, ...)
   end
   if routed.old then routed.old:free() end
 end

@@ -176,4 +176,27 @@ seed(10, celer.route(list, "append", { most = 2 }))
 local bin = list:get()[1]
 print(#bin, bin[3].x, bin[3].id, bin[3].v.y, bin[4].x, bin[4].v.x)
 ]==], function(out) assert.equal("6\t2.5\t5\t5\t-1\t1\n", out) end)
+
+  -- A rank alone looks at no offsets that routes alone have written.
+  it("has its offsets looked at once somebody else has written them", function()
+    local text = [==[
+local list = celer.list("int", { bins = 4, name = "l" })
+local sums = celer.zeros("int", 4)
+celer.kernel(function(i, l) l:push(i %% 4, i) end)(12, celer.route(list, "append"))
+local sum = celer.kernel(function(b, first, now, sums)
+  for k = first[b], first[b + 1] - 1 do sums[b] = sums[b] + now[k] end
+end)
+sum(4, list.offsets, list.values, sums)
+print(q:wait(sums)(3))
+io.stdout:flush()
+celer.kernel(function(i, first) first[i] = 2 * i end)(%s, list.offsets)
+sum(4, list.offsets, list.values, sums)
+print(q:wait(sums)(3))]==]
+    local r = script.run(text:format("celer.box({ 1 }, { 5 })"), shapes[1])
+    assert.same({ 0, "21\n29\n" }, { r.status, r.stdout })
+    r = script.run(text:format("celer.box({ 3 }, { 5 })"):gsub("2 %* i", "7 * i"), shapes[1])
+    assert.equal("21\n", r.stdout)
+    assert.matches("l.offsets(2) is 6 and l.offsets(3) is 21: that is rows 6 to 20; l has rows 0 "
+      .. "to 11; item 2 reads it", r.stderr, 1, true)
+  end)
 end)
