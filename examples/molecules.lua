@@ -3,16 +3,16 @@
 --   celer run molecules.lua [cells of the crystal along a side, 5 or more] [steps]
 --
 -- Cells are as wide as atoms reach, at least, so an atom meets those of 27 cells. Items are the
--- places of atoms within cells: each one computes the force on its atom, moves it, and pushes it
--- to the cell where it is then. Velocities are half a step behind; energies are of whole steps.
--- All come in the order of cells, and sums are exact: the bits are those of any number of ranks.
+-- places of atoms within cells: each one computes the force on its atoms, moves them, and pushes
+-- them to the cells where they are then. Velocities are half a step behind; energies are of whole
+-- steps. All come in the order of cells, and sums are exact: the bits are those of any number of ranks.
 local celer = require "celer"
 local q = celer.queue()
 
 local side, steps = tonumber(arg[1]) or 6, tonumber(arg[2]) or 100
 local n = 4 * side ^ 3
 local length = (n / 0.8442) ^ (1 / 3)
-local REACH2, DT, PLACES = 2.5 ^ 2, 0.002, 32
+local REACH2, DT, PLACES = 2.5 ^ 2, 0.002, 16
 local across = math.floor(length / 2.5) -- cells
 local cells, width = across ^ 3, length / across
 local SHIFT = 4 * (REACH2 ^ -6 - REACH2 ^ -3) -- the energy at the end of the reach
@@ -79,10 +79,11 @@ local near = celer.buffer("int", { cells, 27 }, { name = "near", init = function
 end })
 local potential, kinetic = celer.scalar("double", 0), celer.scalar("double", 0)
 local exact = { reproducible = true }
+local moved = celer.route(atoms, "append", { most = 2 }) -- of an item, which may have two atoms
 q:parallel_for(n, seed, celer.route(atoms, "append"))
 for t = 0, steps do
   q:parallel_for({ cells, PLACES }, step, atoms.offsets, atoms.values, near, t == 0 and 0 or DT / 2,
-    celer.route(atoms, "append"), celer.sum(potential, exact), celer.sum(kinetic, exact))
+    moved, celer.sum(potential, exact), celer.sum(kinetic, exact))
   if t % math.max(steps / 4, 1) == 0 then
     local u, k, count = q:wait(potential, kinetic, atoms.count)
     print(("step %d: %.12g potential, %.12g kinetic, %.12g in all, of %d atoms"):format(t, u() / n,
