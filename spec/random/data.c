@@ -436,6 +436,33 @@ static void name(running *at, int64_t item) {
   if (to != NULL) memcpy(to, &value, p->buffer[im->index].element_size);
 }
 
+/* An item's slots, as kernels/route.cuh has them: the count and the keys, of 32
+ * bits or, after a word for the count, of 64; then the values. */
+static int64_t head_of(const step *s) {
+  return s->wide ? 1 + MOST_PUSHES : (1 + MOST_PUSHES + 1) / 2;
+}
+
+static void set_word(uint64_t *slot, uint64_t k, uint32_t word) {
+  memcpy((char *)slot + 4 * k, &word, 4);
+}
+
+static uint32_t word_of(const uint64_t *slot, uint64_t k) {
+  uint32_t word;
+  memcpy(&word, (const char *)slot + 4 * k, 4);
+  return word;
+}
+
+static void set_key(const step *s, uint64_t *slot, uint64_t k, uint64_t key) {
+  if (s->wide)
+    slot[1 + k] = key;
+  else
+    set_word(slot, 1 + k, (uint32_t)key);
+}
+
+static int64_t key_of(const step *s, const uint64_t *slot, uint64_t k) {
+  return s->wide ? (int64_t)slot[1 + k] : word_of(slot, 1 + k);
+}
+
 static void push(running *at, int64_t item) {
   const program *p = at->p;
   const step *s = at->s;
@@ -443,10 +470,12 @@ static void push(running *at, int64_t item) {
   bool bins = s->to == p->values;
   uint64_t keys = bins ? (uint64_t)rows_of(p, p->offsets) - 1
                        : (uint64_t)cel_box_volume(&p->buffer[s->to].extent);
-  char *value = (char *)(slot + 1 + MOST_PUSHES);
-  slot[0] = hash % (MOST_PUSHES + 1);
-  for (uint64_t k = 0; k < slot[0]; ++k) {
-    slot[1 + k] = hash_of(hash, k) % keys;
+  char *value = (char *)(slot + head_of(s));
+  uint64_t n = hash % (MOST_PUSHES + 1);
+  set_word(slot, 0, (uint32_t)n);
+  for (uint64_t k = 0; k < n; ++k) {
+    uint64_t few = hash_of(s->salt, 1) % 2 == 0 && keys > 2 ? 2 : keys;
+    set_key(s, slot, k, hash_of(hash, k) % few);
     for (int i = 0; i < s->type.count; ++i, value += s->type.size) {
       uint64_t one = hash_of(hash, 8 + 4 * k + (uint64_t)i);
       one = bins ? (uint64_t)entry_of(p, &p->image[1], one)
@@ -486,9 +515,9 @@ static void each_pushed(const program *p, const step *s, const char *arena,
   for (int64_t i = 0; i < rows_of(p, p->arena); ++i) {
     uint64_t slot[WORDS];
     memcpy(slot, arena + i * (int64_t)sizeof slot, sizeof slot);
-    for (uint64_t k = 0; k < slot[0]; ++k)
-      take(context, (int64_t)slot[1 + k],
-           (const char *)(slot + 1 + MOST_PUSHES) + k * bytes);
+    const char *value = (const char *)(slot + head_of(s));
+    for (uint64_t k = 0; k < word_of(slot, 0); ++k)
+      take(context, key_of(s, slot, k), value + k * bytes);
   }
 }
 
@@ -648,6 +677,8 @@ static cel_status exchange(const program *p, const step *s,
                              .items = rows_in(pushed),
                              .most = MOST_PUSHES,
                              .words = WORDS,
+                             .head = head_of(s),
+                             .is_wide = s->wide,
                              .bytes = (uint32_t)(s->type.size * s->type.count)};
   cel_route_keys keys = {rows_of(p, s->to), row_elements(p, s->to)};
   if (s->data == DATA_APPEND)
@@ -660,17 +691,20 @@ static cel_status exchange(const program *p, const step *s,
              : CEL_E_OK;
 }
 
-static void combine_call(const program *p, const step *s, const cel_call *call,
-                         const cel_route_came *came) {
+static cel_status combine_call(const program *p, const step *s,
+                               const cel_call *call,
+                               const cel_route_came *came) {
   const cel_view *out = &call->view[1];
   char identity[MOST_VALUE];
   identity_of(s->type, identity);
   int64_t row = row_elements(p, s->to), rows = rows_in(out);
-  if (rows == 0) return;
-  cel_route_combine(came, &s->type, out->box.min[0] * row, rows * row,
-                    is_kept(s) ? NULL : identity,
-                    begin_of(out, p->buffer[s->to].element_size));
+  if (rows == 0) return CEL_E_OK;
+  if (!cel_route_combine(came, &s->type, out->box.min[0] * row, rows * row,
+                         is_kept(s) ? NULL : identity,
+                         begin_of(out, p->buffer[s->to].element_size)))
+    return cel_fail(CEL_E_TASK, "an item pushes wrongly");
   if (!is_kept(s)) each_point(&out->box, 1, mark_all, (void *)(uintptr_t)out);
+  return CEL_E_OK;
 }
 
 /* On copies, since it may have to be done again. */
@@ -694,7 +728,7 @@ static cel_status append_call(const program *p, const step *s,
                          .held = copy + bins,
                          .held_room = is_kept(s) ? all : 0};
   cel_status status = cel_route_append(call->comm, came, &what, &total);
-  if (status == CEL_E_OK && total > all)
+  if (status == CEL_E_OK && (total < 0 || total > all))
     status = cel_fail(CEL_E_TASK, "%lld values of %lld", (long long)total,
                       (long long)all);
   if (status == CEL_E_OK) {
@@ -714,7 +748,7 @@ static cel_status route(const program *p, const step *s, const cel_call *call) {
   cel_route_came came = {0};
   cel_status status = exchange(p, s, call, &slots, &came);
   if (status == CEL_E_OK && s->data == DATA_COMBINE)
-    combine_call(p, s, call, &came);
+    status = combine_call(p, s, call, &came);
   if (status == CEL_E_OK && s->data == DATA_APPEND)
     status = append_call(p, s, call, &came);
   cel_route_release(&came);
@@ -923,6 +957,7 @@ static step *make_push(making *m, int to, cel_route_type type) {
   split_generate(m->r, s);
   s->to = to;
   s->type = type;
+  s->wide = cel_random_chance(m->r, 40);
   touch(s, p->arena, CEL_MODE_DISCARD_WRITE,
         rule_rows(m->r, s, &p->buffer[p->arena], first, 0));
   int b = some_out(m, -1, 1);
@@ -940,6 +975,7 @@ static step *make_delivery(making *m, data_work data, const step *push) {
   step *s = begin_all(m, data);
   s->to = push->to;
   s->type = push->type;
+  s->wide = push->wide;
   s->after = push->number;
   touch_share(m, s, m->p->arena, CEL_MODE_READ, false);
   return s;

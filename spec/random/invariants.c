@@ -4,6 +4,7 @@
 
 #include "random/program.h"
 #include "task/assignment.h"
+#include "tuning.h"
 
 typedef struct check {
   const program *program;
@@ -267,6 +268,8 @@ typedef struct holdings {
   const program *program;
   uint32_t has[MOST_BUFFERS][MOST_ELEMENTS];
   uint8_t lacks[MOST_BUFFERS][MOST_ELEMENTS]; /* the rank being looked at */
+  /* How often a buffer was read, by tasks; and when an element was written. */
+  int reads[MOST_BUFFERS], written[MOST_BUFFERS][MOST_ELEMENTS];
   int rank, buffer;
   bool alike; /* what one rank writes the others write, too */
 } holdings;
@@ -290,8 +293,10 @@ static void gain(void *context, const int64_t *point) {
 
 static void own(void *context, const int64_t *point) {
   holdings *h = context;
-  uint32_t *has = &h->has[h->buffer][at_point(h, point)];
+  int64_t i = at_point(h, point);
+  uint32_t *has = &h->has[h->buffer][i];
   *has = (h->alike && h->rank > 0 ? *has : 0) | 1u << h->rank;
+  h->written[h->buffer][i] = h->reads[h->buffer];
 }
 
 bool step_placed(const step *s) {
@@ -397,9 +402,11 @@ static void arrive_all(holdings *h, const node *n) {
   }
 }
 
-/* Whether ranks forget who has what: they are made to, or mappers of many boxes
- * leave more replications than ranks keep. */
-static bool forgets(const program *p) {
+/* Whether ranks forget who has an element: they are made to, or reads since it
+ * was written, or mappers of many boxes, leave more replications than ranks
+ * keep. */
+static bool forgets(const program *p, const holdings *h, int b, int i) {
+  if (h->reads[b] - h->written[b][i] >= CEL_TUNE_REPLICATIONS) return true;
   if (p->cap > 0) return true;
   for (int i = 0; i < p->steps; ++i)
     for (int k = 0; k < p->step[i]->accesses; ++k)
@@ -411,10 +418,12 @@ static bool forgets(const program *p) {
 
 /* What is wrong with what a rank gets of an element, or null. Only what was
  * forgotten comes though it is there. */
-static const char *wrong(const check *c, uint8_t lacks) {
+static const char *wrong(const check *c, const holdings *h, int b, int i) {
+  uint8_t lacks = h->lacks[b][i];
   if (lacks == LACKS) return "does not get";
   if ((lacks & TWICE) != 0) return "gets twice";
-  return lacks == GETS && !forgets(c->program) ? "gets, but has," : NULL;
+  return lacks == GETS && !forgets(c->program, h, b, i) ? "gets, but has,"
+                                                        : NULL;
 }
 
 /* What a rank reads for a fold that it executes. */
@@ -456,9 +465,9 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
                here ? "does not do its part" : "does what is not its part");
   for (int b = 0; b < h->program->buffers; ++b)
     for (int i = 0; i < MOST_ELEMENTS; ++i)
-      if (wrong(c, h->lacks[b][i]) != NULL)
+      if (wrong(c, h, b, i) != NULL)
         return say(c, "step %d: rank %d %s element %d of b%d", s->number,
-                   h->rank, wrong(c, h->lacks[b][i]), i, b);
+                   h->rank, wrong(c, h, b, i), i, b);
   return true;
 }
 
@@ -488,6 +497,8 @@ static bool check_task(const check *c, holdings *h, const node *task,
   for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
     if (!check_lacks(c, h, s, task->task, &from[h->rank])) return false;
   each_rank(h, s, cel_mode_consumes, gain);
+  for (int k = 0; k < s->accesses; ++k) ++h->reads[s->access[k].buffer];
+  if (s->kind == STEP_FENCE) ++h->reads[s->buffer];
   each_rank(h, s, cel_mode_produces, own);
   return true;
 }
@@ -518,6 +529,7 @@ static bool check_fold(const check *c, holdings *h, uint64_t last,
     if (!check_lacks(c, h, s, first, &from[h->rank])) return false;
   for (h->rank = 0; h->rank < h->program->ranks; ++h->rank)
     each_read(h, fold_of(c, h->rank, first), gain);
+  for (int b = 0; b < h->program->buffers; ++b) ++h->reads[b];
   for (uint32_t k = *i; k < tasks->n && tasks->at[k].task <= last; ++k) {
     if (tasks->at[k].step < 0) continue;
     s = h->program->step[tasks->at[k].step];

@@ -132,6 +132,7 @@ typedef struct step {
   int after; /* MEET: the step that has found; COMBINE, APPEND: that pushes */
   int to;    /* PUSH, COMBINE, APPEND: the buffer */
   cel_route_type type; /* likewise */
+  bool wide;           /* likewise: keys of 64 bits */
   int by_data;         /* accesses of that */
   int number;          /* place in the program: the line of its errors */
   uint64_t salt; /* GROUP: makes its values its own; LOOK: what is taken */
