@@ -435,7 +435,8 @@ end
 -- of their own. The script waits for that, once for an inspection.
 local function map_of(plan, data)
   local backend, devices = core.devices()
-  if not plan.boxes or core.dry() or backend ~= "cuda" and devices == 1 then return mapper.all end
+  local has_boxes = plan.boxes and plan.rows > 0 and not core.dry()
+  if not has_boxes or backend ~= "cuda" and devices == 1 then return mapper.all end
   if not plan.maps[data.dims] then
     plan.maps[data.dims] = boxes_map(plan.boxes:get(), data.dims)
   end

@@ -154,6 +154,13 @@ return { images = images, ranks = ranks, matrix = matrix, vector = vector, plain
 local begin = "for name, value in pairs(require 'sparse') do _G[name] = value end "
 
 describe("an image", function()
+  everywhere("names nothing of a buffer without elements", [==[
+local ptr, col, val = celer.zeros("int", 6), celer.buffer("int", 0), celer.buffer("double", 0)
+local x, y = celer.full("double", 5, 1), celer.full("double", 5, 7)
+celer.spmv(y, ptr, col, val, x)
+same("sums", y(0) + y(4), 0)
+]==])
+
   everywhere("multiplies sparse matrices of all kinds", begin .. [==[
 for _, kind in ipairs { "banded", "scrambled", "gaps", "kronecker" } do
   for _, n in ipairs { 1, 3, 10, 57 } do
