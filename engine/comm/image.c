@@ -281,12 +281,14 @@ cel_status cel_image_meet(cel_comm *comm, int64_t *plan) {
 /* ---- rows -----------------------------------------------------------------
  */
 
-/* Of 8 bytes or 4 a run is mostly one row. */
-static void copy_run(char *to, const char *from, uint64_t bytes) {
-  if (bytes == 8)
-    memcpy(to, from, 8);
-  else if (bytes == 4)
-    memcpy(to, from, 4);
+enum { SHORT = 32 };
+
+/* Where rows are named here and there, runs are short, and of lengths that
+ * nobody can foretell: while `left` bytes permit, it copies more than there is,
+ * of which the next run takes the place. */
+static void copy_run(char *to, const char *from, uint64_t bytes, int64_t left) {
+  if (bytes <= SHORT && left >= SHORT)
+    memcpy(to, from, SHORT);
   else
     memcpy(to, from, bytes);
 }
@@ -307,16 +309,21 @@ static uint64_t all_bytes(const int64_t *run, const int64_t *first, int64_t k,
 typedef struct ends {
   int64_t first; /* row of `home` */
   uint64_t size; /* of a row */
-  const char *home;
-  char *copy;
+  const char *home, *home_end;
+  char *copy, *copy_end;
 } ends;
+
+static const char *row_at_home(const ends *e, int64_t row) {
+  return e->home + (uint64_t)(row - e->first) * e->size;
+}
 
 /* Runs for rank k one behind the other; where the next ones go. */
 static char *pack(const parts *p, const ends *e, int64_t k, char *to) {
   for (int64_t i = p->first_given[k]; i < p->first_given[k + 1]; ++i) {
     const int64_t *run = p->given + 2 * i;
     uint64_t bytes = run_bytes(run, e->size);
-    copy_run(to, e->home + (uint64_t)(run[0] - e->first) * e->size, bytes);
+    const char *from = row_at_home(e, run[0]);
+    copy_run(to, from, bytes, e->home_end - from);
     to += bytes;
   }
   return to;
@@ -327,7 +334,8 @@ static const char *unpack(const parts *p, const ends *e, int64_t k,
   for (int64_t i = p->first_needed[k]; i < p->first_needed[k + 1]; ++i) {
     const int64_t *run = p->needed + 2 * i;
     uint64_t bytes = run_bytes(run, e->size);
-    copy_run(e->copy + (uint64_t)run[0] * e->size, from, bytes);
+    char *to = e->copy + (uint64_t)run[0] * e->size;
+    copy_run(to, from, bytes, e->copy_end - to);
     from += bytes;
   }
   return from;
@@ -337,9 +345,10 @@ static const char *unpack(const parts *p, const ends *e, int64_t k,
 static void copy_own(const parts *p, const ends *e, int64_t me) {
   for (int64_t i = p->first_needed[me]; i < p->first_needed[me + 1]; ++i) {
     const int64_t *run = p->needed + 2 * i;
-    copy_run(e->copy + (uint64_t)run[0] * e->size,
-             e->home + (uint64_t)(run[0] - e->first) * e->size,
-             run_bytes(run, e->size));
+    const char *from = row_at_home(e, run[0]);
+    char *to = e->copy + (uint64_t)run[0] * e->size;
+    int64_t left = e->home_end - from, there = e->copy_end - to;
+    copy_run(to, from, run_bytes(run, e->size), left < there ? left : there);
   }
 }
 
@@ -377,14 +386,17 @@ static cel_status go(cel_comm *comm, const parts *p, const ends *e, amounts *a,
                      cel_image_room *room, cel_image_traffic *sum) {
   uint64_t out = weigh(p, e, comm, a, sum), in = 0;
   for (int64_t k = 0; k < comm->ranks; ++k) in += a->get[k];
-  char *sent = room_of(room, out + in + 1), *to = sent;
+  char *sent = room_of(room, out + in + SHORT), *to = sent;
   for (int64_t k = 0; k < comm->ranks; ++k)
     if (k != comm->rank) to = pack(p, e, k, to);
   CEL_TRY(cel_comm_all_to_allv(comm, sent, a->give, to, a->get));
   const char *from = to;
-  for (int64_t k = 0; k < comm->ranks; ++k)
-    if (k != comm->rank) from = unpack(p, e, k, from);
-  copy_own(p, e, comm->rank);
+  for (int64_t k = 0; k < comm->ranks; ++k) { /* in the order of rows */
+    if (k == comm->rank)
+      copy_own(p, e, k);
+    else
+      from = unpack(p, e, k, from);
+  }
   return CEL_E_OK;
 }
 
@@ -392,8 +404,14 @@ cel_status cel_image_bring(cel_comm *comm, const int64_t *plan, int64_t rows,
                            uint64_t row_bytes, const void *home, void *copy,
                            cel_image_room *room, cel_image_traffic *sum) {
   parts p = parts_of(plan, comm->ranks);
-  ends e = {cel_image_home(rows, comm->rank, comm->ranks), row_bytes, home,
-            copy};
+  int64_t me = comm->rank, first = cel_image_home(rows, me, comm->ranks);
+  int64_t mine = cel_image_home(rows, me + 1, comm->ranks) - first;
+  ends e = {.first = first,
+            .size = row_bytes,
+            .home = home,
+            .home_end = (const char *)home + (uint64_t)mine * row_bytes,
+            .copy = copy,
+            .copy_end = (char *)copy + (uint64_t)rows * row_bytes};
   amounts a = amounts_create(comm->ranks);
   cel_status status = go(comm, &p, &e, &a, room, sum);
   amounts_release(&a);
