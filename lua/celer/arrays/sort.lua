@@ -39,8 +39,8 @@ local function check(i, list)
   local buffer, keys = list[i], list[1]
   M.check(call, "argument " .. i, buffer, i == 1)
   if buffer.size[0] ~= keys.size[0] then
-    fail("%s: %s has %.0f elements, and the keys %s have %.0f", call, buffer.name, buffer.size[0],
-      keys.name, keys.size[0])
+    fail("%s: %s has %s, and the keys %s have %.0f", call, buffer.name,
+      words.count(buffer.size[0], "element"), keys.name, keys.size[0])
   end
   for k = 1, i - 1 do
     if list[k] == buffer then fail("%s: %s is given twice", call, buffer.name) end

@@ -157,8 +157,8 @@ function M.declare(call, to, how, options)
   options = options == nil and {} or options
   words.check_options(call, options, known_options, "{ most = 4 }")
   if type(how) ~= "string" or not operators[how] then
-    fail("%s: the second argument says what is done with values: \"sum\", \"prod\", \"min\", "
-      .. "\"max\", \"and\", \"or\" or \"append\", and is %s%s", call, type(how) == "string"
+    fail("%s: the second argument says what is done with values, as \"sum\" or \"append\", "
+      .. "and is %s%s", call, type(how) == "string"
       and ("%q"):format(how) or words.a(how), words.advice(how, operators))
   elseif options.include_current ~= nil and type(options.include_current) ~= "boolean" then
     fail("%s: include_current must be true or false, not %s", call,
