@@ -86,20 +86,37 @@ static int64_t runs_of(int64_t extent, int64_t apart, int64_t runs) {
   return many < 1 ? 1 : many < runs ? many : runs;
 }
 
+static bool wraps(const cel_fold_job *fold, int32_t dim) {
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
+      if (fold->step[s].use[k].array >= 0 && fold->step[s].use[k].wraps[dim])
+        return true;
+  return false;
+}
+
 static void plan_along(const cel_box *hull, int32_t dim, int64_t runs,
                        cel__bands *out) {
   const cel_fold_job *fold = out->job->fold;
-  int64_t extent = hull->max[dim] - hull->min[dim];
+  const cel_box *range = &fold->step[0].call.range;
   out->dim = dim;
-  out->begin = hull->min[dim];
-  out->end = hull->max[dim];
+  out->ring = wraps(fold, dim);
+  out->begin = out->ring ? range->min[dim] : hull->min[dim];
+  out->end = out->ring ? range->max[dim] : hull->max[dim];
+  int64_t extent = out->end - out->begin;
   out->most_lag = skew(fold, dim, true, out->lag);
   out->apart = out->most_lag + skew(fold, dim, false, out->lead) +
                longest_reach(fold, dim);
   if (out->apart < 1) out->apart = 1;
   out->runs = (int32_t)runs_of(extent, out->apart, runs);
-  int64_t across = extent > 0 ? cel_box_volume(hull) / extent : 1;
+  int64_t rows = hull->max[dim] - hull->min[dim];
+  int64_t across = rows > 0 ? cel_box_volume(hull) / rows : 1;
   out->band = most(1, CEL_TUNE_BAND_ITEMS / most(1, across));
+  out->in_turns = out->ring && extent < out->apart;
+  if (!out->in_turns) return;
+  for (int32_t s = 0; s < fold->steps; ++s) out->lag[s] = out->lead[s] = 0;
+  out->most_lag = 0;
+  out->ring = false;
+  out->band = most(1, extent);
 }
 
 /* Bytes of a row of items in all arrays, across both dimensions. */
@@ -119,7 +136,9 @@ static void plan_across(const cel_box *hull, cel__bands *out) {
   const cel_fold_job *fold = out->job->fold;
   int32_t across = out->dim + 1;
   out->across = -1;
-  if (across >= CEL_DIMS || hull->max[across] - hull->min[across] <= 1) return;
+  if (across >= CEL_DIMS || hull->max[across] - hull->min[across] <= 1 ||
+      out->in_turns || wraps(fold, across))
+    return;
   int64_t rows = out->most_lag + out->band + 2 * longest_reach(fold, out->dim);
   int64_t row = rows * row_bytes(fold, hull, out->dim, across);
   int64_t fits = CEL_TUNE_BAND_BYTES / most(1, row);
@@ -148,6 +167,7 @@ void cel__bands_plan(const cel_job *job, int64_t runs, cel__bands *out) {
 }
 
 void cel__bands_refine(cel__bands *bands, int64_t items) {
+  if (bands->in_turns) return;
   bands->band = items;
   bands->width = items;
   if (bands->across_end > bands->across_begin) bands->across = bands->dim + 1;
@@ -194,7 +214,8 @@ static int64_t run_at(const cel__bands *bands, int64_t i) {
 static cel_status sweep(const cel__bands *bands, cel_job *part, int64_t i,
                         int64_t q) {
   const int64_t from = run_at(bands, i), to = run_at(bands, i + 1);
-  const bool first = i == 0, last = i == bands->runs - 1;
+  const bool first = !bands->ring && i == 0;
+  const bool last = !bands->ring && i == bands->runs - 1;
   for (int64_t r = from; r < to + bands->most_lag; r += bands->band)
     for (int32_t s = 0; s < bands->job->fold->steps; ++s) {
       int64_t begin = r - bands->lag[s], end = begin + bands->band;
@@ -220,14 +241,19 @@ cel_status cel__bands_seam(const cel__bands *bands, int64_t i) {
   cel__bands whole = *bands;
   cel_job part = part_of(bands);
   whole.across = -1;
-  for (int32_t s = 0; s < bands->job->fold->steps; ++s)
+  for (int32_t s = 0; s < bands->job->fold->steps; ++s) {
     CEL_TRY(
         compute(&whole, &part, s, at - bands->lag[s], at + bands->lead[s], 0));
+    if (i > 0) continue;
+    CEL_TRY(
+        compute(&whole, &part, s, bands->end - bands->lag[s], bands->end, 0));
+  }
   return CEL_E_OK;
 }
 
 cel_status cel__bands_carry_out(const cel_job *job) {
   cel__bands bands;
   cel__bands_plan(job, 1, &bands);
-  return cel__bands_run(&bands, 0);
+  CEL_TRY(cel__bands_run(&bands, 0));
+  return bands.ring ? cel__bands_seam(&bands, 0) : CEL_E_OK;
 }

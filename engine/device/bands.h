@@ -10,6 +10,11 @@
  * and the run above `lead` items at its beginning. What they leave out is the
  * seam: a wedge, for whoever comes to the end of the second of the two runs.
  *
+ * Where a step reads around the ends of the range along that dimension, they
+ * are one more cut: what lies around the ends is seam 0, of the last run and
+ * the first one. Where even one run is shorter than seams are apart, steps are
+ * carried out one after another.
+ *
  * Invariants. Call t@j an item j of step t. Where t reads what s < t wrote, or
  * one of them writes what the other one touches, s@i comes before t@j for all i
  * from j - E to j + D: by `above` and `below` of what is read. Then, for all
@@ -41,7 +46,9 @@ typedef struct cel__bands {
   int32_t across;
   int64_t width, across_begin, across_end;
   int64_t drift[CEL_FOLD_CALLS], most_drift;
-  int32_t runs; /* at least 1 */
+  int32_t runs;  /* at least 1 */
+  bool ring;     /* both ends are a cut, too */
+  bool in_turns; /* a step's band is all of it */
 } cel__bands;
 
 /* Whether a step's work is such that its items may be computed in any order,
@@ -56,9 +63,9 @@ void cel__bands_plan(const cel_job *job, int64_t runs, cel__bands *out);
 /* For specs, whose folds are small: in bands of `items` rows, and in blocks of
  * as many across, where it may be. Thread: any. */
 void cel__bands_refine(cel__bands *bands, int64_t items);
-/* Computes run i, from 0 on, or the seam between runs i - 1 and i, from 1 on,
- * when those are done. CEL_E_TASK and what works fail with. Thread: any; runs
- * at the same time, seams too. */
+/* Computes run i, from 0 on, or the seam between runs i - 1 and i, from 1 on
+ * or, of a ring, from 0 on, when those are done. CEL_E_TASK and what works fail
+ * with. Thread: any; runs at the same time, seams too. */
 cel_status cel__bands_run(const cel__bands *bands, int64_t i);
 cel_status cel__bands_seam(const cel__bands *bands, int64_t i);
 /* All of a FOLD in the calling thread. */

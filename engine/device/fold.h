@@ -45,7 +45,8 @@ typedef struct cel_fold_view {
                   so of a discard_write */
   /* Of a read: how far below and above its item, in each dimension. */
   int32_t below[CEL_DIMS], above[CEL_DIMS];
-  bool along_axes; /* in one of them at a time */
+  bool wraps[CEL_DIMS]; /* around the ends of the range, which meet */
+  bool along_axes;      /* in one of them at a time */
 } cel_fold_view;
 
 typedef struct cel_fold_call {

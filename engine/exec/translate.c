@@ -73,6 +73,7 @@ bool cel_translate_use(const cel_access *access, cel_fold_view *out) {
         return true;
       out->below[d] = (int32_t)reach.below[d];
       out->above[d] = (int32_t)reach.above[d];
+      out->wraps[d] = reach.wraps[d];
     }
     out->along_axes = reach.along_axes;
     out->array = 0;

@@ -21,6 +21,21 @@ static const cel_access *read_beyond(const cel_task *task) {
   return NULL;
 }
 
+/* It reads around ends of the range that are not those of all it touches. */
+static bool has_other_ends(const cel_task *task, int d) {
+  bool wraps = false, others = false;
+  for (uint32_t i = 0; i < task->accesses; ++i) {
+    const cel_box *extent = &task->access[i].buffer->extent;
+    cel_reach reach = {0};
+    cel_fold_role role = cel_fold_role_of(&task->access[i], &reach);
+    wraps = wraps || reach.wraps[d];
+    if (role == CEL_FOLD_WRITTEN || role == CEL_FOLD_AROUND)
+      others = others || extent->min[d] != task->range.min[d] ||
+               extent->max[d] != task->range.max[d];
+  }
+  return wraps && others;
+}
+
 static const char *obstacle_of_work(const cel_task *task) {
   const cel_work *work = task->work;
   if (work->lua) return "it is an interop task";
@@ -31,6 +46,9 @@ static const char *obstacle_of_work(const cel_task *task) {
            "variables";
   if (task->oversubscribe > 1) return "oversubscribe cuts it into runs";
   if (task->listed) return "a mapper of it is opaque";
+  for (int d = 0; d < task->dims; ++d)
+    if (has_other_ends(task, d))
+      return "it reads around ends that not all of its buffers have";
   return NULL;
 }
 

@@ -1,5 +1,7 @@
 #include "fold/chain.h"
 
+#include <string.h>
+
 void cel__fold_chain_release(cel__fold_chain *chain) {
   cel_vec_release(&chain->tasks);
   cel_vec_release(&chain->accesses);
@@ -10,6 +12,7 @@ void cel__fold_chain_clear(cel__fold_chain *chain) {
   cel_vec_clear(&chain->tasks);
   cel_vec_clear(&chain->accesses);
   cel_vec_clear(&chain->ends);
+  for (int d = 0; d < CEL_DIMS; ++d) chain->wraps[d] = false;
 }
 
 /* ---- one task ------------------------------------------------------------ */
@@ -88,6 +91,26 @@ static bool take_accesses(cel__fold_chain *chain, const cel_task *task,
   return true;
 }
 
+/* Whether ends meet that a task reads around, or one before it; false where
+ * they are not those of each buffer. */
+static bool meets_ends(const cel__fold_chain *chain, const cel_task *task,
+                       bool wraps[CEL_DIMS]) {
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    bool whole = true;
+    wraps[d] = false;
+    for (uint32_t i = 0; i < chain->accesses.n; ++i) {
+      const cel__fold_access *a = &chain->accesses.at[i];
+      const cel_box *extent = &a->access->buffer->extent;
+      wraps[d] = wraps[d] || a->reach.wraps[d];
+      if (a->role == CEL_FOLD_WRITTEN || a->role == CEL_FOLD_AROUND)
+        whole = whole && extent->min[d] == task->range.min[d] &&
+                extent->max[d] == task->range.max[d];
+    }
+    if (wraps[d] && !whole) return false;
+  }
+  return true;
+}
+
 /* An item that two ranks compute would count twice. */
 static bool may_end(const cel__fold_chain *chain) {
   for (uint32_t i = 0; i < chain->accesses.n; ++i)
@@ -109,10 +132,11 @@ static int32_t writer_of(const cel__fold_chain *chain,
 bool cel__fold_chain_add(cel__fold_chain *chain, const cel_task *task,
                          bool alike) {
   uint32_t n = chain->accesses.n;
+  bool wraps[CEL_DIMS];
   if (!cel__fold_may_be_step(task) || chain->tasks.n == CEL_FOLD_STEPS ||
       (chain->tasks.n > 0 && !is_divided_alike(chain->tasks.at[0], task)))
     return false;
-  if (!take_accesses(chain, task, alike) ||
+  if (!take_accesses(chain, task, alike) || !meets_ends(chain, task, wraps) ||
       (cel__fold_ends(task) && !may_end(chain))) {
     chain->accesses.n = n;
     return false;
@@ -122,6 +146,7 @@ bool cel__fold_chain_add(cel__fold_chain *chain, const cel_task *task,
     if (cel_mode_consumes(own->access->mode))
       own->from = writer_of(chain, own->access->buffer);
   }
+  memcpy(chain->wraps, wraps, sizeof wraps);
   cel_vec_push(&chain->ends, chain->accesses.n);
   cel_vec_push(&chain->tasks, task);
   return true;

@@ -28,7 +28,8 @@ typedef struct cel__fold_chain {
   CEL_VEC(const cel_task *) tasks;
   CEL_VEC(cel__fold_access) accesses; /* of all steps, in order */
   CEL_VEC(uint32_t) ends;             /* of each step's accesses */
-  cel_reach grows[CEL_FOLD_STEPS];    /* once it has been grown */
+  bool wraps[CEL_DIMS]; /* some step reads around the ends of the range */
+  cel_reach grows[CEL_FOLD_STEPS]; /* once it has been grown */
 } cel__fold_chain;
 
 void cel__fold_chain_release(cel__fold_chain *chain);

@@ -1,8 +1,11 @@
 #include "fold/compose.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { WORDS = 512 };
+/* Boxes: one for each way in which ends of a range meet, of three dimensions.
+ */
+enum { WORDS = 2048, BOXES = 27 };
 
 /* ---- rules --------------------------------------------------------------- */
 
@@ -25,21 +28,30 @@ static void put_variable(writing *w, cel_rule_op op, int64_t word) {
   put(w, word);
 }
 
-/* Where items of the grown chunk begin to read, or end. */
-static void put_reach(writing *w, int j, bool upper) {
+/* Where items of the grown chunk begin to read, or end. Where ends meet, they
+ * go beyond the range by a turn, -1 to 1, around it. */
+static void put_reach(writing *w, int j, bool upper, bool wraps, int turn) {
   int at = DISTANCES * j + (upper ? GROWS_ABOVE : GROWS_BELOW);
   put_variable(w, upper ? CEL_RULE_MAX : CEL_RULE_MIN, j);
   put_variable(w, CEL_RULE_PARAM, at);
   put(w, upper ? CEL_RULE_ADD : CEL_RULE_SUB);
-  put_variable(w, upper ? CEL_RULE_GLOBAL_MAX : CEL_RULE_GLOBAL_MIN, j);
-  put(w, upper ? CEL_RULE_LOW : CEL_RULE_HIGH);
+  if (!wraps) {
+    put_variable(w, upper ? CEL_RULE_GLOBAL_MAX : CEL_RULE_GLOBAL_MIN, j);
+    put(w, upper ? CEL_RULE_LOW : CEL_RULE_HIGH);
+  }
   put_variable(w, CEL_RULE_PARAM, at + 1);
   put(w, upper ? CEL_RULE_ADD : CEL_RULE_SUB);
+  if (turn == 0) return;
+  put_variable(w, CEL_RULE_GLOBAL_MAX, j);
+  put(w, turn > 0 ? CEL_RULE_ADD : CEL_RULE_SUB);
+  put_variable(w, CEL_RULE_GLOBAL_MIN, j);
+  put(w, turn > 0 ? CEL_RULE_SUB : CEL_RULE_ADD);
 }
 
 /* One box; `side` of dimension `of`: 0, beyond the range below; 1, above; -1:
- * no side. */
-static void put_box(writing *w, cel_rule_box *box, int dims, int of, int side) {
+ * no side. `wraps` has a bit for each dimension whose ends meet. */
+static void put_box(writing *w, cel_rule_box *box, int dims, int of, int side,
+                    unsigned wraps, const int turn[CEL_DIMS]) {
   *box = (cel_rule_box){.clamp = true};
   for (int j = 0; j < dims; ++j)
     for (int upper = 0; upper < 2; ++upper) {
@@ -47,20 +59,34 @@ static void put_box(writing *w, cel_rule_box *box, int dims, int of, int side) {
       if (j == of && side == 1 - upper)
         put_variable(w, upper ? CEL_RULE_GLOBAL_MIN : CEL_RULE_GLOBAL_MAX, j);
       else
-        put_reach(w, j, upper);
+        put_reach(w, j, upper, (wraps >> j & 1) != 0, turn[j]);
       box->length[j][upper] = w->n - box->start[j][upper];
     }
 }
 
-static const cel_rule *intern(cel__fold_rules *rules, int dims, bool rim) {
+/* The next of the turns around ends that meet; false behind the last one. */
+static bool next_turn(unsigned wraps, int turn[CEL_DIMS]) {
+  for (int j = 0; j < CEL_DIMS; ++j) {
+    if ((wraps >> j & 1) == 0) continue;
+    if (++turn[j] <= 1) return true;
+    turn[j] = -1;
+  }
+  return false;
+}
+
+static const cel_rule *intern(cel__fold_rules *rules, int dims, bool rim,
+                              unsigned wraps) {
   writing w = {.n = 0};
-  cel_rule_box box[2 * CEL_DIMS];
-  int boxes = 0;
+  cel_rule_box box[BOXES];
+  int boxes = 0, turn[CEL_DIMS];
   const cel_rule *rule;
-  if (!rim) put_box(&w, &box[boxes++], dims, -1, -1);
-  for (int j = 0; j < dims && rim; ++j)
-    for (int side = 0; side < 2; ++side)
-      put_box(&w, &box[boxes++], dims, j, side);
+  for (int j = 0; j < CEL_DIMS; ++j) turn[j] = -(int)(wraps >> j & 1);
+  do {
+    if (!rim) put_box(&w, &box[boxes++], dims, -1, -1, wraps, turn);
+    for (int j = 0; j < dims && rim; ++j)
+      for (int side = 0; side < 2 && (wraps >> j & 1) == 0; ++side)
+        put_box(&w, &box[boxes++], dims, j, side, wraps, turn);
+  } while (next_turn(wraps, turn));
   cel_rule_desc desc = {.task_dims = dims,
                         .buffer_dims = dims,
                         .boxes = boxes,
@@ -73,17 +99,22 @@ static const cel_rule *intern(cel__fold_rules *rules, int dims, bool rim) {
   return rule;
 }
 
-static const cel_rule *rule_of(cel__fold_rules *rules, int dims, bool rim) {
-  const cel_rule **at = rim ? &rules->rim[dims] : &rules->around[dims];
-  if (*at == NULL) *at = intern(rules, dims, rim);
+static const cel_rule *rule_of(cel__fold_rules *rules, int dims, bool rim,
+                               const bool wraps[CEL_DIMS]) {
+  unsigned bits = 0;
+  for (int j = 0; j < CEL_DIMS; ++j) bits |= (unsigned)wraps[j] << j;
+  const cel_rule **at =
+      rim ? &rules->rim[dims][bits] : &rules->around[dims][bits];
+  if (*at == NULL) *at = intern(rules, dims, rim, bits);
   return *at;
 }
 
 void cel__fold_rules_release(cel__fold_rules *rules) {
-  for (int d = 0; d <= CEL_DIMS; ++d) {
-    if (rules->around[d] != NULL) cel_rule_release(rules->around[d]);
-    if (rules->rim[d] != NULL) cel_rule_release(rules->rim[d]);
-  }
+  for (int d = 0; d <= CEL_DIMS; ++d)
+    for (int i = 0; i < 1 << CEL_DIMS; ++i) {
+      if (rules->around[d][i] != NULL) cel_rule_release(rules->around[d][i]);
+      if (rules->rim[d][i] != NULL) cel_rule_release(rules->rim[d][i]);
+    }
 }
 
 /* ---- what is read of a buffer -------------------------------------------- */
@@ -162,13 +193,13 @@ static void add_read(composing *c, const cel_buffer *buffer, const extent *e,
     own[GROWS_ABOVE] = e->both.above[j] - e->reach.above[j];
   }
   size_t size = (size_t)(DISTANCES * dims) * sizeof *params;
-  c->access[c->n++] =
-      (cel_access){.buffer = buffer,
-                   .mode = CEL_MODE_READ,
-                   .use = {.rule = rule_of(c->rules, dims, rim),
-                           .params = cel_arena_copy(c->arena, params, size),
-                           .range = c->first->range,
-                           .extent = buffer->extent}};
+  c->access[c->n++] = (cel_access){
+      .buffer = buffer,
+      .mode = CEL_MODE_READ,
+      .use = {.rule = rule_of(c->rules, dims, rim, c->chain->wraps),
+              .params = cel_arena_copy(c->arena, params, size),
+              .range = c->first->range,
+              .extent = buffer->extent}};
 }
 
 static bool is_first_of_buffer(const cel__fold_chain *chain, uint32_t i) {
@@ -217,6 +248,7 @@ static const cel_fold *steps_of(const cel__fold_chain *chain,
   for (uint32_t s = 0; s < n; ++s)
     step[s] = (cel_fold_step){chain->tasks.at[s], chain->grows[s]};
   cel_fold fold = {.steps = (int32_t)n, .step = step};
+  memcpy(fold.wraps, chain->wraps, sizeof fold.wraps);
   fold.unread = cel_arena_alloc(arena, sizeof *fold.unread);
   *fold.unread = 0;
   return cel_arena_copy(arena, &fold, sizeof fold);

@@ -7,8 +7,9 @@
  * writes what some step writes, of its chunk alone.
  *
  * The rules have those distances as parameters, so that there are few of them:
- * for each number of dimensions one for what is read around a chunk, and one
- * for the rim of the range.
+ * for each number of dimensions, and of those each in which the ends of the
+ * range meet, one for what is read around a chunk, and one for the rim of the
+ * range.
  * Confined; rules are main's.
  */
 #ifndef CEL_FOLD_COMPOSE_H
@@ -18,9 +19,10 @@
 #include "fold/chain.h"
 
 typedef struct cel__fold_rules {
-  cel_rules *store;              /* borrowed */
-  const cel_rule *around[3 + 1]; /* by dimensions; null: not made yet */
-  const cel_rule *rim[3 + 1];
+  cel_rules *store; /* borrowed */
+  /* By dimensions, and bits of those whose ends meet; null: not made yet. */
+  const cel_rule *around[3 + 1][1 << 3];
+  const cel_rule *rim[3 + 1][1 << 3];
 } cel__fold_rules;
 
 void cel__fold_rules_release(cel__fold_rules *rules);

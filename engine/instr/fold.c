@@ -245,8 +245,22 @@ static cel_status fuses(cel_instr_graph *graph, const cel_command *command,
   return CEL_E_OK;
 }
 
+/* Each step on all its boxes, one after another. */
+static cel_status add_wrapped(cel_instr_graph *graph,
+                              const cel_command *command) {
+  const cel_fold *fold = command->task->folded;
+  cel_box box[CEL_FOLD_BOXES];
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    int32_t n = cel_fold_boxes(fold, s, &command->chunk, box);
+    for (int32_t i = 0; i < n; ++i)
+      CEL_TRY(add_step(graph, command, s, &box[i]));
+  }
+  return CEL_E_OK;
+}
+
 cel_status cel__fold_add(cel_instr_graph *graph, const cel_command *command) {
   const cel_fold *fold = command->task->folded;
+  if (cel_fold_wraps(fold)) return add_wrapped(graph, command);
   bool sweeps = may_sweep(graph, fold, &command->chunk), one;
   CEL_TRY(fuses(graph, command, sweeps, &one));
   if (one) return cel__lookahead_add(graph, command);

@@ -86,6 +86,26 @@ static bool offset_of(const cel_rule_use *use, int b, int j, bool upper,
   return stack[0].follows;
 }
 
+/* Moves a box by an extent to where it is nearest to the item, if both ends of
+ * the buffer are those of the range. */
+static bool wrap(const cel_rule_use *use, int j, int64_t *low, int64_t *high) {
+  const cel_box *range = &use->range, *extent = &use->extent;
+  const int64_t n = extent->max[j] - extent->min[j], turns[] = {-n, n};
+  if (range->min[j] != extent->min[j] || range->max[j] != extent->max[j])
+    return false;
+  int64_t far = -*low > *high ? -*low : *high, by = 0;
+  for (int i = 0; i < 2; ++i) {
+    int64_t below = -(*low + turns[i]), above = *high + turns[i];
+    int64_t most = below > above ? below : above;
+    if (most >= far) continue;
+    far = most;
+    by = turns[i];
+  }
+  *low += by;
+  *high += by;
+  return by != 0;
+}
+
 bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
   const cel_rule_desc *desc = &use->rule->desc;
   if (use->rule->listing != NULL || use->rule->families || desc->boxes == 0 ||
@@ -99,12 +119,16 @@ bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
       if (!offset_of(use, b, j, false, &low) ||
           !offset_of(use, b, j, true, &high))
         return false;
+      bool wraps = wrap(use, j, &low, &high);
+      reach.wraps[j] = reach.wraps[j] || wraps;
       if (-low > reach.below[j]) reach.below[j] = -low;
       if (high > reach.above[j]) reach.above[j] = high;
       beside += low != 0 || high != 0;
     }
     reach.along_axes = reach.along_axes && beside <= 1;
   }
+  for (int j = 0; j < desc->buffer_dims; ++j)
+    if (reach.below[j] == 0 && reach.above[j] == 0) reach.wraps[j] = false;
   *out = reach;
   return true;
 }

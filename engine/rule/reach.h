@@ -5,6 +5,10 @@
  * [chunk.min[j] - below[j], chunk.max[j] + above[j]), and no further, whatever
  * it is clamped to; for chunks of use->range. A family does not. So it does not
  * matter what a user's mapper was made by.
+ *
+ * Where the range has all of the buffer in a dimension, its ends may meet there
+ * (`wraps`): a box that lies an extent away counts as if it lay beyond the
+ * other end, as the boxes of celer.periodic do.
  * Cost: a few ns per bound. Pure. Thread: any.
  */
 #ifndef CEL_RULE_REACH_H
@@ -14,6 +18,7 @@
 
 typedef struct cel_reach {
   int64_t below[3], above[3]; /* at least 0 */
+  bool wraps[3];              /* around the ends, which meet */
   bool along_axes; /* what is read lies beside the item in one dimension */
 } cel_reach;
 

@@ -2,7 +2,8 @@
 ---
 ---   celer run [--backend cuda] spec/bench/fold.lua [turns] [case ...]
 ---
---- Cases are those of CASES below, or a name and an extent as one word, "wave=4096". In turns of
+--- Cases are those of CASES below, or a name and an extent as one word, "wave=4096"; so also
+--- wavetorus and graytorus, which read around the ends of their buffers. In turns of
 --- some steps with `fold = 1` and with as many as the case says. Microseconds per step, medians,
 --- by the script's clock with a q:wait at the end of each turn. First a smaller one is computed
 --- both ways, and its bits are compared. On a GPU what takes several steps in one launch is
@@ -36,6 +37,20 @@ local kernels = celer.kernel [[
                feed * (1 - a);
     nv(y, x) = b + 0.08f * (v(n, x) + v(s, x) + v(y, l) + v(y, r) - 4 * b) + abb -
                (feed + kill) * b;
+  }
+  kernel void wavetorus(item<2> it, near<float, 2> u, inout<float, 2> up, float c) {
+    const int y = it[0], x = it[1];
+    const float uy = u(y + 1, x) + u(y - 1, x), ux = u(y, x + 1) + u(y, x - 1);
+    up(y, x) = 2 * u(y, x) - up(y, x) + c * (ux + uy - 4 * u(y, x));
+  }
+  kernel void graytorus(item<2> it, near<float, 2> u, near<float, 2> v, out<float, 2> nu,
+                        out<float, 2> nv, float feed, float kill) {
+    const int y = it[0], x = it[1];
+    const float a = u(y, x), b = v(y, x), abb = a * b * b;
+    nu(y, x) = a + 0.16f * (u(y - 1, x) + u(y + 1, x) + u(y, x - 1) + u(y, x + 1) - 4 * a) -
+               abb + feed * (1 - a);
+    nv(y, x) = b + 0.08f * (v(y - 1, x) + v(y + 1, x) + v(y, x - 1) + v(y, x + 1) - 4 * b) +
+               abb - (feed + kill) * b;
   }
   kernel void soup(item<2> it, out<uint8_t, 2> board) {
     const unsigned n = unsigned(it[0]) * 7919u + unsigned(it[1]) * 104729u;
@@ -81,6 +96,7 @@ local kernels = celer.kernel [[
 ]]
 
 local around, cross = celer.clamped(1, 1), celer.clamped(1, "along_axes")
+local torus = celer.periodic(1, "along_axes")
 
 local function field(n, kind)
   return celer.buffer(kind or "float", { n, n })
@@ -95,30 +111,35 @@ end
 -- What makes the buffers; it returns a step, and what to compare: a buffer, and an element.
 local programs = {}
 
-function programs.wave(n)
+local function wave(n, kernel, around_item)
   local u, up = field(n), field(n)
   drop(n, u, 1)
   drop(n, up, 1)
   return function()
     q:submit(function(cg)
-      cg:parallel_for({ n, n }, kernels.wave, cg:read(u, cross), cg:read_write(up), 0.25)
+      cg:parallel_for({ n, n }, kernel, cg:read(u, around_item), cg:read_write(up), 0.25)
     end)
     u, up = up, u
   end, function() return u end
 end
 
-function programs.gray(n)
+local function gray(n, kernel, around_item)
   local u, v, nu, nv = field(n), field(n), field(n), field(n)
   drop(n, u, 0.5)
   drop(n, v, 0.25)
   return function()
     q:submit(function(cg)
-      cg:parallel_for({ n, n }, kernels.gray, cg:read(u, cross), cg:read(v, cross),
+      cg:parallel_for({ n, n }, kernel, cg:read(u, around_item), cg:read(v, around_item),
         cg:discard_write(nu), cg:discard_write(nv), 0.055, 0.062)
     end)
     u, v, nu, nv = nu, nv, u, v
   end, function() return u end
 end
+
+function programs.wave(n) return wave(n, kernels.wave, cross) end
+function programs.gray(n) return gray(n, kernels.gray, cross) end
+function programs.wavetorus(n) return wave(n, kernels.wavetorus, torus) end
+function programs.graytorus(n) return gray(n, kernels.graytorus, torus) end
 
 function programs.life(n)
   local now, after = field(n, "uint8_t"), field(n, "uint8_t")

@@ -1,4 +1,5 @@
-/* bands_check bands|jobs|lanes COUNT SEED [lag|lead|apart|reach|order|drift]
+/* bands_check bands|jobs|lanes COUNT SEED
+ *             [lag|lead|apart|reach|order|drift|ends|ring]
  * bands_check speed wave|heat N STEPS THREADS
  *
  * Random folds against their steps one after another, to the bit: each element
@@ -33,6 +34,7 @@ typedef struct made_work {
 
 typedef struct made_fold {
   int32_t dims, uses, arrays;
+  bool wraps; /* some steps read around the ends of the range */
   cel_fold_job face;
   cel_fold_call step[STEPS];
   made_work work[STEPS];
@@ -77,13 +79,21 @@ static uint64_t footprint(const made_work *w, const cel_fold_view *use,
   for (int d = 0; d < CEL_DIMS; ++d) {
     box.min[d] = at[d] - use->below[d];
     box.max[d] = at[d] + use->above[d] + 1;
+    if (use->wraps[d]) continue;
     if (box.min[d] < w->extent.min[d]) box.min[d] = w->extent.min[d];
     if (box.max[d] > w->extent.max[d]) box.max[d] = w->extent.max[d];
   }
   for (p[0] = box.min[0]; p[0] < box.max[0]; ++p[0])
     for (p[1] = box.min[1]; p[1] < box.max[1]; ++p[1])
-      for (p[2] = box.min[2]; p[2] < box.max[2]; ++p[2])
-        h = mix(h, *element(view, p));
+      for (p[2] = box.min[2]; p[2] < box.max[2]; ++p[2]) {
+        int64_t q[3];
+        for (int d = 0; d < CEL_DIMS; ++d) {
+          int64_t n = w->extent.max[d] - w->extent.min[d];
+          q[d] = w->extent.min[d] + ((p[d] - w->extent.min[d]) % n + n) % n;
+          if (!use->wraps[d]) q[d] = p[d];
+        }
+        h = mix(h, *element(view, q));
+      }
   return h;
 }
 
@@ -122,6 +132,7 @@ static void make_use(made_work *w, int32_t array, bool writes) {
     int64_t most = pick(0, 3);
     use->below[d] = (int32_t)pick(0, most);
     use->above[d] = (int32_t)pick(0, most);
+    use->wraps[d] = most > 0 && fold.wraps && cel_random_chance(&chosen, 60);
   }
 }
 
@@ -166,6 +177,7 @@ static void make_fold(void) {
   cel_box range = {{0, 0, 0}, {1, 1, 1}}, layout = range;
   fold.dims = (int32_t)pick(1, 3);
   fold.arrays = (int32_t)pick(1, ARRAYS);
+  fold.wraps = cel_random_chance(&chosen, 40);
   for (int d = 0; d < fold.dims; ++d) {
     range.min[d] = pick(0, 5);
     range.max[d] = range.min[d] + pick(1, most[fold.dims]);
@@ -203,6 +215,8 @@ static void plant_reach(cel_fold_view told[STEPS][USES]) {
     for (int32_t k = 0; k < fold.work[s].uses && is("reach"); ++k)
       for (int d = 0; d < CEL_DIMS; ++d)
         if (told[s][k].above[d] > 0) told[s][k].above[d]--;
+    for (int32_t k = 0; k < fold.work[s].uses && is("ends"); ++k)
+      for (int d = 0; d < CEL_DIMS; ++d) told[s][k].wraps[d] = false;
     fold.step[s].use = told[s];
   }
 }
@@ -216,6 +230,7 @@ static void plant(cel__bands *bands) {
   }
   /* More runs than the seams leave room for. */
   if (is("apart")) bands->runs = (int32_t)(bands->end - bands->begin);
+  if (is("ring")) bands->ring = false;
 }
 
 /* Blocks across, narrower than the plan has them; or none. */
@@ -240,13 +255,13 @@ static void by_bands(const cel_job *job) {
   bool ran[ROOM] = {false}, joined[ROOM] = {false};
   cel__bands_plan(job, pick(1, 8) * CEL_TUNE_BAND_RUNS, &bands);
   plant(&bands);
-  bands.band = pick(1, 9);
+  if (!bands.in_turns) bands.band = pick(1, 9);
   choose_blocks(&bands);
-  int64_t runs = bands.runs, left = 2 * runs - 1;
+  int64_t runs = bands.runs, left = 2 * runs - !bands.ring;
   if (runs < 1) return; /* of a fault, in an empty fold */
   while (left > 0) {
-    int64_t i = pick(0, runs - 1);
-    bool may = i > 0 && (is("order") || (ran[i] && ran[i - 1]));
+    int64_t i = pick(0, runs - 1), below = i > 0 ? i - 1 : runs - 1;
+    bool may = (i > 0 || bands.ring) && (is("order") || (ran[i] && ran[below]));
     if (may && !joined[i] && cel_random_chance(&chosen, 50)) {
       must(cel__bands_seam(&bands, i));
       joined[i] = true;

@@ -20,7 +20,8 @@ describe("bands", function()
     assert.equal(3, r.status, r.stdout .. r.stderr)
   end)
 
-  for _, fault in ipairs({ "lag", "lead", "apart", "reach", "order", "drift" }) do
+  for _, fault in ipairs({ "lag", "lead", "apart", "reach", "order", "drift",
+    "ends", "ring" }) do
     it(("find a fault in what keeps steps apart: %s"):format(fault), function()
       local r = run("bands", "500", "7", fault)
       assert.equal(3, r.status, r.stdout .. r.stderr)

@@ -391,6 +391,57 @@ describe("the window of folds", function()
     assert.equal("", image(fold, 2, rules.box({ 12 }, { 18 })))
   end)
 
+  -- A neighbourhood of `by` items around ends that meet.
+  local function around_ends(by)
+    local boxes = {}
+    for turn = -1, 1 do
+      local function end_of(which, shift)
+        return { "+", { "+", { which, 0 }, shift }, { "*", { "buffer", 0 }, turn } }
+      end
+      boxes[#boxes + 1] = { { end_of("min", -by), end_of("max", by) } }
+    end
+    return boxes
+  end
+
+  it("lets steps grow around ends that meet", function()
+    for i = 1, 3 do
+      task { { i % 2 == 1 and u or v, "read", around_ends(i), clamped },
+        { i % 2 == 1 and v or u, "discard_write", same(1) } }
+    end
+    c.cel_fold_window_flush(window)
+    local fold = passed[1]
+    local boxes = ffi.new("cel_box[8]")
+    local function of(first, last)
+      local text = {}
+      for s = 0, 2 do
+        local n = c.cel_fold_boxes(fold.folded, s, rules.box({ first }, { last }), boxes)
+        local own = {}
+        for i = 0, n - 1 do own[i + 1] = box_text(boxes[i], 1) end
+        text[s + 1] = table.concat(own, " ")
+      end
+      return table.concat(text, ", ")
+    end
+    assert.is_true(c.cel_fold_wraps(fold.folded))
+    assert.equal("5-25, 7-23, 10-20", of(10, 20))
+    assert.equal("0-13 27-32, 0-11 29-32, 0-8", of(0, 8))
+    assert.equal("15-32 0-3, 17-32 0-1, 20-30", of(20, 30))
+    assert.equal("0-32, 1-31, 4-28", of(4, 28))
+    assert.equal("4-26", image(fold, 0, rules.box({ 10 }, { 20 })))
+    assert.equal("0-14 26-32", image(fold, 0, rules.box({ 0 }, { 8 })))
+    assert.equal("0-4 14-32", image(fold, 0, rules.box({ 20 }, { 30 })))
+    assert.equal("0-8", image(fold, 1, rules.box({ 0 }, { 8 })))
+  end)
+
+  it("takes nothing with ends of its own behind what reads around ends", function()
+    local longer = p:buffer({ 33 }, { init = true })
+    local a = task { { u, "read", around_ends(1), clamped }, { v, "write", same(1) } }
+    local b = task { { v, "read", grown(1), clamped }, { longer, "write", same(1) } }
+    local d = task { { v, "read", grown(1), clamped }, { u, "write", same(1) } }
+    local e = task { { u, "read", around_ends(1), clamped }, { v, "write", same(1) } }
+    c.cel_fold_window_flush(window)
+    assert.same({ a, { b, d }, e }, left())
+  end)
+
   it("tells why a task that reads around its items is alone", function()
     local function why(spec)
       told = {}
@@ -406,6 +457,9 @@ describe("the window of folds", function()
     assert.equal("oversubscribe cuts it into runs", why { around, into, oversubscribe = 2 })
     assert.equal("its kernel has atomics, printf, assembly, #include or __device__ variables",
       why { around, into, work = ffi.new("cel_work", { references = 1 }) })
+    assert.equal("it reads around ends that not all of its buffers have",
+      why { { u, "read", around_ends(1), clamped },
+        { p:buffer({ 33 }, { init = true }), "write", same(1) } })
     assert.matches("it reads '.-' further than a neighbourhood around the item",
       why { { p:buffer({ 32768 }, { init = true }), "read", all(1) }, into })
     assert.matches("it writes '.-' elsewhere than at the item", why { range = { 31 }, around,

@@ -82,6 +82,7 @@
   _(ITEMS_INSIDE, "item-wise ones with a rim around them")                     \
   _(ITEMS_TWO, "item-wise ones that write two buffers")                        \
   _(ITEMS_REDUCE, "item-wise ones that reduce")                                \
+  _(ITEMS_WRAP, "item-wise ones that read around ends")                        \
   _(FAMILIES, "mappers of a box for each index")                               \
   _(FAMILIES_WRITE, "such that write")                                         \
   _(ITEMS_OPAQUE, "item-wise ones with an opaque mapper")                      \
@@ -270,11 +271,12 @@ static void note_fence(const program *p, const step *s) {
 
 static void note_items(const program *p, const step *s) {
   int writes = 0;
-  bool inside = false;
+  bool inside = false, wraps = false;
   for (int k = 0; k < s->accesses; ++k) {
     const access *a = &s->access[k];
     cel_box extent = p->buffer[a->buffer].extent;
     note(HAS_ITEMS_REDUCE, reduces(a));
+    wraps |= a->rule->wraps;
     if (reduces(a) || !cel_mode_produces(a->mode)) continue;
     ++writes;
     inside |= !cel_box_equal(&extent, &s->range);
@@ -284,6 +286,7 @@ static void note_items(const program *p, const step *s) {
   }
   note(HAS_ITEMS_1D + s->dims - 1, true);
   note(HAS_ITEMS_INSIDE, inside);
+  note(HAS_ITEMS_WRAP, wraps);
   note(HAS_ITEMS_TWO, writes > 1);
   note(HAS_ITEMS_OPAQUE, has_opaque(s));
 }

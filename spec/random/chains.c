@@ -100,6 +100,13 @@ static void pick_held(cel_random r, stencil *s) {
   }
 }
 
+/* Around the ends of fields, in some dimensions. By numbers of its own. */
+static void pick_wraps(cel_random r, stencil *s) {
+  r.state ^= 0x77726170;
+  if (s->in_range || s->held || !cel_random_chance(&r, 20)) return;
+  for (int d = 0; d < CEL_DIMS; ++d) s->wraps[d] = cel_random_chance(&r, 60);
+}
+
 static void pick_stencil(chain *c) {
   static const int64_t radius[] = {0, 1, 1, 1, 1, 2, 2, 3};
   int64_t most = c->scheme == PIPELINE ? 0 : radius[pick(c->random, 0, 7)];
@@ -112,6 +119,7 @@ static void pick_stencil(chain *c) {
     c->stencil.high[d] = even ? most : pick(c->random, 0, most);
   }
   pick_held(*c->random, &c->stencil);
+  if (most > 0) pick_wraps(*c->random, &c->stencil);
 }
 
 /* What all fields have; or a part of it, with a rim that nobody writes. */

@@ -55,6 +55,7 @@ typedef struct rule {
   bool opaque;
   int64_t table[MOST_TABLE];
   bool around; /* made so that a chunk may have more than its parts */
+  bool wraps;  /* around the buffer's ends */
 } rule;
 
 /* How the atoms of a step reduce into all of a buffer, by bytes or, the last,
@@ -431,6 +432,7 @@ typedef struct stencil {
   bool clamped;  /* to the buffer */
   bool in_range; /* within the step's range, which lies in the buffer */
   bool held;     /* no item reads beyond the range's last or first alone */
+  bool wraps[CEL_DIMS]; /* around the buffer's ends, as if these met */
 } stencil;
 rule *rule_stencil(cel_random *r, const step *s, const buffer *b,
                    const stencil *what);

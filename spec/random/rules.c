@@ -492,30 +492,53 @@ static void hold(builder *b, int j, int side, bool inwards) {
   word(b, low ? CEL_RULE_HIGH : CEL_RULE_LOW);
 }
 
+/* `turn`, -1 to 1, moves it by the buffer's extent. */
 static void stencil_side(builder *b, int box, int j, int side, int64_t by,
-                         const stencil *what) {
+                         int turn, const stencil *what) {
   begin(b, box, j, side);
   variable(b, side == 0 ? CEL_RULE_MIN : CEL_RULE_MAX, j);
   if (by != 0) {
     number(b, by);
     word(b, side == 0 ? CEL_RULE_SUB : CEL_RULE_ADD);
   }
+  if (turn != 0) {
+    variable(b, CEL_RULE_BUFFER, j);
+    word(b, turn < 0 ? CEL_RULE_SUB : CEL_RULE_ADD);
+  }
   if (what->in_range) hold(b, j, side, true);
   if (what->held) hold(b, j, side, false);
   end(b, box, j, side);
 }
 
+static void stencil_box(builder *b, const stencil *what, int axis,
+                        const int turn[CEL_DIMS]) {
+  int box = b->rule->desc.boxes++;
+  b->rule->box[box].clamp = what->clamped;
+  for (int j = 0; j < b->buffer->dims; ++j) {
+    bool grows = axis < 0 || axis == j;
+    stencil_side(b, box, j, 0, grows ? what->low[j] : 0, turn[j], what);
+    stencil_side(b, box, j, 1, grows ? what->high[j] : 0, turn[j], what);
+  }
+}
+
+/* Along one axis, or (-1) all; with all turns around ends that meet there. */
+static void stencil_boxes(builder *b, const stencil *what, int axis) {
+  int most[CEL_DIMS], turn[CEL_DIMS];
+  for (int d = 0; d < CEL_DIMS; ++d)
+    most[d] = d < b->buffer->dims && (axis < 0 || axis == d) && what->wraps[d];
+  for (turn[0] = -most[0]; turn[0] <= most[0]; ++turn[0])
+    for (turn[1] = -most[1]; turn[1] <= most[1]; ++turn[1])
+      for (turn[2] = -most[2]; turn[2] <= most[2]; ++turn[2])
+        stencil_box(b, what, axis, turn);
+}
+
 rule *rule_stencil(cel_random *r, const step *s, const buffer *b,
                    const stencil *what) {
   builder made = builder_for(r, s, b);
-  if (what->axes) made.rule->desc.boxes = b->dims;
-  for (int i = 0; i < made.rule->desc.boxes * b->dims; ++i) {
-    int box = i / b->dims, j = i % b->dims;
-    bool grows = !what->axes || box == j;
-    made.rule->box[box].clamp = what->clamped;
-    stencil_side(&made, box, j, 0, grows ? what->low[j] : 0, what);
-    stencil_side(&made, box, j, 1, grows ? what->high[j] : 0, what);
-  }
+  made.rule->desc.boxes = 0;
+  for (int d = 0; d < CEL_DIMS; ++d) made.rule->wraps |= what->wraps[d];
+  for (int d = 0; d < b->dims && what->axes; ++d) stencil_boxes(&made, what, d);
+  if (!what->axes) stencil_boxes(&made, what, -1);
   return made.rule;
 }
 

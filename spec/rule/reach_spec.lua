@@ -13,8 +13,9 @@ local function reach(boxes, options)
   local dims = #boxes[1]
   local rule = assert(rules.rule(store, options.task_dims or dims, dims, boxes,
     { clamp = true, params = options.params and #options.params }))
-  local use, anchor = rules.use(rule, rules.box({ 2, 0 }, { 9, 5 }),
-    rules.box({}, { 12, 7 }), options.params)
+  local extent = rules.box({}, { 12, 7 })
+  local use, anchor = rules.use(rule, options.whole and extent or rules.box({ 2, 0 }, { 9, 5 }),
+    extent, options.params)
   local out = ffi.new("cel_reach")
   local is = c.cel_rule_reach(use, out)
   assert(anchor)
@@ -23,7 +24,7 @@ local function reach(boxes, options)
   local found = {}
   for j = 0, dims - 1 do found[#found + 1] = tonumber(out.below[j]) end
   for j = 0, dims - 1 do found[#found + 1] = tonumber(out.above[j]) end
-  return found, out.along_axes
+  return found, out.along_axes, { out.wraps[0], out.wraps[1] }
 end
 
 describe("cel_rule_reach", function()
@@ -81,6 +82,37 @@ describe("cel_rule_reach", function()
     -- Where it is further to there than to what is read else.
     assert.is_nil(reach({ { up(1, 7) } }))
     assert.is_nil(reach({ { down(3, 4) } }))
+  end)
+
+  -- The boxes of celer.periodic in one dimension or, along axes, in two.
+  local function turned(d, below, above, by)
+    return { { "+", lower(d, below), by }, { "+", upper(d, above), by } }
+  end
+
+  it("reads around ends that meet, where the range has all of the buffer", function()
+    local line = { { turned(0, 1, 2, -12) }, { turned(0, 1, 2, 0) }, { turned(0, 1, 2, 12) } }
+    local found, _, wraps = reach(line, { whole = true })
+    assert.same({ 1, 2 }, found)
+    assert.same({ true, false }, wraps)
+    assert.same({ 13, 14 }, reach(line))
+    local same = { { "min", 0 }, { "max", 0 } }
+    local cross = { { turned(0, 2, 2, 0), { { "min", 1 }, { "max", 1 } } } }
+    for by = -7, 7, 7 do cross[#cross + 1] = { same, turned(1, 1, 1, by) } end
+    local along_axes
+    found, along_axes, wraps = reach(cross, { whole = true })
+    assert.same({ 2, 1, 2, 1 }, found)
+    assert.is_true(along_axes)
+    assert.same({ false, true }, wraps)
+  end)
+
+  it("meets no ends where nothing is read beyond them", function()
+    local found, _, wraps = reach({ { turned(0, 0, 0, -12) }, { turned(0, 0, 0, 0) } },
+      { whole = true })
+    assert.same({ 0, 0 }, found)
+    assert.same({ false, false }, wraps)
+    -- Further than halfway round: it is nearer the other way.
+    assert.same({ 0, 4 }, reach({ { turned(0, 8, -8, 0) }, { turned(0, 0, 4, 0) } },
+      { whole = true }))
   end)
 
   it("refuses what is no neighbourhood", function()

@@ -230,7 +230,9 @@ static cel_status pass(cel__folded *folded, int64_t i) {
 }
 
 cel_status cel__folded_run(cel__folded *folded, int64_t i) {
-  CEL_TRY(cel__bands_run(&folded->bands, i));
-  if (i > 0) CEL_TRY(pass(folded, i));
-  return i + 1 < folded->bands.runs ? pass(folded, i + 1) : CEL_E_OK;
+  const cel__bands *bands = &folded->bands;
+  const int64_t next = (i + 1) % bands->runs;
+  CEL_TRY(cel__bands_run(bands, i));
+  if (i > 0 || bands->ring) CEL_TRY(pass(folded, i));
+  return next > 0 || bands->ring ? pass(folded, next) : CEL_E_OK;
 }
