@@ -353,6 +353,10 @@ enum {
   /* Steps of a fold on GPUs that nobody has asked for, in one or two dimensions
    * or of elementwise tasks (fold/depth.c); spec/bench/fold.lua measures it. */
   CEL_TUNE_FOLD_GPU = 16,
+  /* Steps where a device cannot hold what one touches, as far as they read one
+   * item around theirs: a link to the host takes some 50 times as long for a
+   * byte as a GPU's memory. So many come before a window is full of laps. */
+  CEL_TUNE_FOLD_SPILL = 16,
   /* On GPUs (kernels/fold.cuh) so many steps go in one launch of tiles: more
    * compute more items twice than the memory that they save.
    * spec/bench/fold.lua measures it. */

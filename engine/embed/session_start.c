@@ -437,6 +437,20 @@ static cel_status start_backend(cel_session *s) {
   return cel_backend_cuda(&config, s->cuda, &s->backend);
 }
 
+/* What the smallest device of all ranks has room for; 0: any number of bytes,
+ * or some rank has several. All come here. */
+static cel_status share_room(cel_session *s) {
+  const cel_backend *b = s->backend;
+  const uint64_t own =
+      b->devices == 1 && b->grain > 0 ? b->capacity[b->device_memory[0]] : 0;
+  int64_t least = own > 0 && own < INT64_MAX ? -(int64_t)own : -INT64_MAX;
+  bool several = b->devices > 1;
+  CEL_TRY(all_reduce_max(s, &least));
+  CEL_TRY(find_any(s, &several));
+  s->room = several || least == -INT64_MAX ? 0 : (uint64_t)-least;
+  return CEL_E_OK;
+}
+
 static void warn(void *context, const cel_task *task, const char *text) {
   const cel_session *s = context;
   cel_progress_hide(true);
@@ -484,7 +498,10 @@ static cel_status start_timeline(cel_session *s) {
 
 cel_status cel_session_start(cel_session *s) {
   if (s->engine != NULL) return CEL_E_OK;
-  if (s->backend == NULL) CEL_TRY(start_backend(s));
+  if (s->backend == NULL) {
+    CEL_TRY(start_backend(s));
+    CEL_TRY(share_room(s));
+  }
   if (s->host == NULL) {
     cel_host_config host = {
         .lanes = lanes_for(s->topology.cores),
@@ -529,6 +546,7 @@ cel_status cel_session_start(cel_session *s) {
       .reducing = s->reducing,
       .alike = s->alike,
       .gpus = s->choice.cuda,
+      .room = s->room,
       .warn = warn,
       .warn_context = s,
       .advise = s->options.advice && !s->options.dry,

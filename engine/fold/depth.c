@@ -113,6 +113,17 @@ static bool is_worth(const cel__fold_depths *depths, const stencil *s,
   return twice <= spare;
 }
 
+/* Whether even the smallest chunk is more than its device holds, and rows of it
+ * may be computed one after another. */
+static bool spills(const cel__fold_depths *depths, const cel_task *task,
+                   const stencil *s) {
+  double bytes = (double)s->item_bytes;
+  for (int d = 0; d < CEL_DIMS; ++d) bytes *= (double)depths->least[d];
+  return depths->room > 0 && depths->machine != CEL_FOLD_MIXED &&
+         task->permitted.cut[0] && task->permitted.granularity[0] <= 1 &&
+         bytes > (double)depths->room;
+}
+
 /* Whether ranks send each other anything before the task. */
 static bool sends(const cel__fold_depths *depths, const stencil *s) {
   for (int d = 0; d < CEL_DIMS; ++d)
@@ -125,14 +136,16 @@ int32_t cel__fold_depth(cel__fold_depths *depths, const cel_task *task,
   if (task->fold != 0) return task->fold;
   const int32_t *silent = most[depths->machine].silent;
   bool never = silent[0] <= 1 && silent[task->dims] <= 1;
-  if (first && never && depths->ranks == 1) return 1;
+  if (first && never && depths->ranks == 1 && depths->room == 0) return 1;
   stencil s = stencil_of(task);
   int64_t steps = CEL_FOLD_STEPS;
   if (s.furthest > 0)
     steps = most[depths->machine].around[task->dims] / s.furthest;
-  if (steps <= 1) return 1;
+  if (steps <= 1 && depths->room == 0) return 1;
   learn(depths, task);
-  if (first && !sends(depths, &s)) {
+  if (spills(depths, task, &s)) {
+    steps = CEL_TUNE_FOLD_SPILL / (s.furthest > 0 ? s.furthest : 1);
+  } else if (first && !sends(depths, &s)) {
     int64_t all = silent[s.furthest > 0 ? task->dims : 0];
     if (all <= 1) return 1;
     if (all < steps) steps = all;

@@ -4,13 +4,15 @@
  * dimensions, and how far around an item is read. Where ranks exchange halos,
  * fewer may be: cells that two ranks compute cost more with each step, and so
  * they must not take longer than the messages that they spare; or, where a
- * chunk is more than caches hold, than a small part of it.
+ * chunk is more than caches hold, than a small part of it. Where a device
+ * cannot hold what a task touches, steps are always worth it: rows come from
+ * the host once for all of them (instr/fold.c).
  *
  * Invariant: ranks come to the same. So all follows from the task, the number
- * of ranks, and the machine that they have agreed on; nothing from what one
- * rank has or measures, and nothing from time.
- * Cost: a few ns per access; where tasks of another range or with other weights
- * come, a cut, and O(ranks) with weights. Pure. Confined.
+ * of ranks, and the machine and the room that they have agreed on; nothing from
+ * what one rank has or measures, and nothing from time. Cost: a few ns per
+ * access; where tasks of another range or with other weights come, a cut, and
+ * O(ranks) with weights. Pure. Confined.
  */
 #ifndef CEL_FOLD_DEPTH_H
 #define CEL_FOLD_DEPTH_H
@@ -28,6 +30,7 @@ typedef enum cel_fold_machine {
 typedef struct cel__fold_depths {
   cel_fold_machine machine;
   int64_t ranks;
+  int64_t room; /* bytes of the one device that each rank has; 0: any number */
   /* Of the last task: how it is divided, and what the smallest of its chunks
    * is. */
   cel_box range;

@@ -28,6 +28,7 @@ cel_fold_window *cel_fold_window_create(const cel_fold_config *config) {
   window->rules.store = config->rules;
   window->depths.machine = config->machine;
   window->depths.ranks = config->ranks;
+  window->depths.room = (int64_t)config->room;
   cel_eras_init(&window->eras, NULL);
   return window;
 }

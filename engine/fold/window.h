@@ -38,8 +38,9 @@ typedef struct cel_fold_config {
   bool off;         /* every task passes by itself */
   cel_fold_machine machine;
   int64_t ranks;
-  int32_t laps; /* held at most */
-  bool stores;  /* devices store all that steps write */
+  uint64_t room; /* as of cel__fold_depths */
+  int32_t laps;  /* held at most */
+  bool stores;   /* devices store all that steps write */
   /* Takes tasks and folds, in the order of ids. */
   void (*pass)(void *context, const cel_task *task);
   /* Null; or is told why a task that reads more than its items' own leaves

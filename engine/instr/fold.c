@@ -11,7 +11,11 @@
  * before it that it reads what has been computed and overwrites nothing that is
  * still to be read ("time skewing": Wonnacott, "Achieving Scalable Locality
  * with Time Skewing"). Every other sweep goes through its bands backwards, and
- * so begins with rows that are still there. */
+ * so begins with rows that are still there.
+ *
+ * Where steps read around the ends of the range, a step leaves out what needs
+ * rows of the other end, on both sides; that is the *seam*, behind the bands.
+ */
 #include "fold/fold.h"
 
 #include "fold/front.h"
@@ -27,11 +31,13 @@ typedef struct swept {
 typedef struct sweep {
   const cel_fold *fold;
   const cel_box *chunk;
-  bool up;                       /* else from the last rows to the first */
-  int32_t first, last;           /* of these steps [first, last) */
-  int64_t shift[CEL_FOLD_STEPS]; /* of their bands, against the first one's */
-  int64_t most;                  /* of them */
-  int64_t begin, bands, band;    /* rows of the first band, and of each */
+  bool up;             /* else from the last rows to the first */
+  int32_t first, last; /* of these steps [first, last) */
+  /* How far their bands stay behind the first one's where they go up, and where
+   * they go down; the most that any of them does. */
+  int64_t lag[CEL_FOLD_STEPS], lead[CEL_FOLD_STEPS];
+  int64_t most;
+  int64_t begin, bands, band; /* rows of the first band, and of each */
 } sweep;
 
 static int64_t larger(int64_t a, int64_t b) {
@@ -74,14 +80,16 @@ static int64_t lag_of(const cel_task *task, bool up, swept *at, uint32_t *n) {
   return lag;
 }
 
-static void plan_shifts(sweep *w, swept *room) {
+static void plan_lags(sweep *w, swept *room, bool up, int64_t *lag) {
   uint32_t n = 0;
-  w->most = 0;
   for (int32_t s = w->first; s < w->last; ++s) {
-    int64_t lag = lag_of(w->fold->step[s].task, w->up, room, &n);
-    w->most = larger(w->most, lag);
-    w->shift[s] = w->up ? -lag : lag;
+    lag[s] = lag_of(w->fold->step[s].task, up, room, &n);
+    w->most = larger(w->most, lag[s]);
   }
+}
+
+static const cel_box *range_of(const sweep *w) {
+  return &w->fold->step[0].task->range;
 }
 
 /* ---- how many rows ------------------------------------------------------- */
@@ -107,6 +115,7 @@ static touched count_bytes(const sweep *w, uint64_t block, swept *room) {
       cel_fold_role role = cel_fold_role_of(access, &reach);
       cel_box hull = access->buffer->extent;
       for (int d = 1; d < task->dims && role != CEL_FOLD_TABLE; ++d) {
+        if (w->fold->wraps[d]) continue;
         hull.min[d] = larger(hull.min[d], box.min[d] - reach.below[d]);
         int64_t max = box.max[d] + reach.above[d];
         if (max < hull.max[d]) hull.max[d] = max;
@@ -126,7 +135,8 @@ static touched count_bytes(const sweep *w, uint64_t block, swept *room) {
 
 /* Bands of so many rows that while one computes, the rows of the one before
  * leave and those of the next one come; false where bands would be shorter than
- * what steps stay behind, and so be read about twice. */
+ * what steps stay behind, and so be read about twice. As not all rows fit,
+ * there are more than a seam's two sides have. */
 static bool plan_bands(sweep *w, uint64_t capacity, touched bytes) {
   enum { BESIDE = 3 };
   cel_box all = cel_fold_box(w->fold, w->first, w->chunk);
@@ -134,6 +144,7 @@ static bool plan_bands(sweep *w, uint64_t capacity, touched bytes) {
     cel_box box = cel_fold_box(w->fold, s, w->chunk);
     all = cel_box_hull(&all, &box);
   }
+  if (w->fold->wraps[0]) all = *range_of(w);
   int64_t rows = all.max[0] - all.min[0];
   w->begin = all.min[0];
   w->bands = 1;
@@ -182,9 +193,12 @@ static void plan_sweep(cel_instr_graph *graph, sweep *w) {
   swept *room = cel__emission_room(graph->emission, most * sizeof *room);
   w->last = (int32_t)larger(steps_of(w->fold), w->first + 1);
   for (; w->last - w->first > 1; --w->last) {
-    plan_shifts(w, room);
+    w->most = 0;
+    plan_lags(w, room, true, w->lag);
+    plan_lags(w, room, false, w->lead);
     touched bytes = count_bytes(w, block, room);
-    cel_box box = cel_fold_box(w->fold, w->first, w->chunk);
+    cel_box box = w->fold->wraps[0] ? *range_of(w)
+                                    : cel_fold_box(w->fold, w->first, w->chunk);
     uint64_t rows = (uint64_t)(box.max[0] - box.min[0]);
     w->bands = 1;
     if (bytes.row * rows + bytes.besides <= room_bytes) return;
@@ -204,36 +218,64 @@ static cel_status add_step(cel_instr_graph *graph, const cel_command *command,
   return cel__lookahead_add(graph, step);
 }
 
-/* Row at which band b of a step begins. */
-static int64_t edge(const sweep *w, int32_t s, int64_t b, const cel_box *box) {
-  if (b == 0) return box->min[0];
-  if (b == w->bands) return box->max[0];
-  int64_t row = w->begin + b * w->band + w->shift[s];
-  return row < box->min[0]   ? box->min[0]
-         : row > box->max[0] ? box->max[0]
-                             : row;
+/* Row at which band b of a step begins, of the rows [min, max). */
+static int64_t edge(const sweep *w, int32_t s, int64_t b, int64_t min,
+                    int64_t max) {
+  int64_t row = w->begin + b * w->band + (w->up ? -w->lag[s] : w->lead[s]);
+  if (b == 0) return min;
+  if (b == w->bands) return max;
+  return row < min ? min : row > max ? max : row;
+}
+
+/* Rows [min, max) of a step; of one that goes in no bands, all it has. */
+static cel_status add_rows(cel_instr_graph *graph, const cel_command *command,
+                           const sweep *w, int32_t s, int64_t min,
+                           int64_t max) {
+  cel_box box[CEL_FOLD_BOXES];
+  int32_t n = cel_fold_boxes(w->fold, s, w->chunk, box);
+  for (int32_t i = 0; i < n; ++i) {
+    if (w->bands > 1) {
+      box[i].min[0] = larger(box[i].min[0], min);
+      if (box[i].max[0] > max) box[i].max[0] = max;
+      if (cel_box_is_empty(&box[i])) continue;
+    }
+    CEL_TRY(add_step(graph, command, s, &box[i]));
+  }
+  return CEL_E_OK;
+}
+
+static cel_status add_seam(cel_instr_graph *graph, const cel_command *command,
+                           const sweep *w) {
+  const int64_t begin = range_of(w)->min[0], end = range_of(w)->max[0];
+  for (int32_t s = w->first; s < w->last; ++s) {
+    CEL_TRY(add_rows(graph, command, w, s, begin, begin + w->lead[s]));
+    CEL_TRY(add_rows(graph, command, w, s, end - w->lag[s], end));
+  }
+  return CEL_E_OK;
 }
 
 static cel_status add_sweep(cel_instr_graph *graph, const cel_command *command,
                             const sweep *w) {
+  const bool wraps = w->fold->wraps[0];
   for (int64_t i = 0; i < w->bands; ++i) {
     int64_t b = w->up ? i : w->bands - 1 - i;
     for (int32_t s = w->first; s < w->last; ++s) {
-      cel_box all = cel_fold_box(w->fold, s, w->chunk), box = all;
-      box.min[0] = edge(w, s, b, &all);
-      box.max[0] = edge(w, s, b + 1, &all);
-      if (w->bands == 1 || !cel_box_is_empty(&box))
-        CEL_TRY(add_step(graph, command, s, &box));
+      cel_box all = wraps ? *range_of(w) : cel_fold_box(w->fold, s, w->chunk);
+      int64_t min = all.min[0] + (wraps ? w->lead[s] : 0);
+      int64_t max = all.max[0] - (wraps ? w->lag[s] : 0);
+      CEL_TRY(add_rows(graph, command, w, s, edge(w, s, b, min, max),
+                       edge(w, s, b + 1, min, max)));
     }
   }
   if (w->bands > 1) graph->backwards = w->up;
-  return CEL_E_OK;
+  return wraps && w->bands > 1 ? add_seam(graph, command, w) : CEL_E_OK;
 }
 
 /* As one KERNEL, where all that its steps touch fits into the memory. */
 static cel_status fuses(cel_instr_graph *graph, const cel_command *command,
                         bool sweeps, bool *out) {
-  *out = cel__fused_suits(graph, command);
+  *out = !cel_fold_wraps(command->task->folded) &&
+         cel__fused_suits(graph, command);
   if (*out && sweeps) {
     sweep w = {.fold = command->task->folded, .chunk = &command->chunk};
     plan_sweep(graph, &w);
@@ -245,22 +287,8 @@ static cel_status fuses(cel_instr_graph *graph, const cel_command *command,
   return CEL_E_OK;
 }
 
-/* Each step on all its boxes, one after another. */
-static cel_status add_wrapped(cel_instr_graph *graph,
-                              const cel_command *command) {
-  const cel_fold *fold = command->task->folded;
-  cel_box box[CEL_FOLD_BOXES];
-  for (int32_t s = 0; s < fold->steps; ++s) {
-    int32_t n = cel_fold_boxes(fold, s, &command->chunk, box);
-    for (int32_t i = 0; i < n; ++i)
-      CEL_TRY(add_step(graph, command, s, &box[i]));
-  }
-  return CEL_E_OK;
-}
-
 cel_status cel__fold_add(cel_instr_graph *graph, const cel_command *command) {
   const cel_fold *fold = command->task->folded;
-  if (cel_fold_wraps(fold)) return add_wrapped(graph, command);
   bool sweeps = may_sweep(graph, fold, &command->chunk), one;
   CEL_TRY(fuses(graph, command, sweeps, &one));
   if (one) return cel__lookahead_add(graph, command);

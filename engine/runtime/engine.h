@@ -59,6 +59,9 @@ typedef struct cel_engine_config {
   bool alike; /* devices of all ranks are of one kind and compute the same bits;
                  the same on all ranks */
   bool gpus;  /* and that is a GPU */
+  /* Bytes of a device where each rank has one: of the smallest; 0: any number.
+   * The same on all ranks. */
+  uint64_t room;
   int64_t reducing; /* devices of a rank that take part in a reduction; the same
                        on all ranks; default: the backend's */
   /* Thread: any of the engine's. */

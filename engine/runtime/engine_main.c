@@ -402,6 +402,7 @@ static void make_graph(cel_engine *e) {
                                       : c->gpus ? CEL_FOLD_GPU
                                                 : CEL_FOLD_PROCESSOR,
                            .ranks = c->transport->ranks,
+                           .room = c->room,
                            .laps = c->laps_ahead > 1 ? c->laps_ahead / 2 : 1,
                            .stores = !c->alike || !c->gpus,
                            .pass = pass_task,

@@ -16,6 +16,7 @@ describe("the depth of folds", function()
     local p = program.new({ ranks = ranks, step = 1000 })
     local depths = ffi.new("cel__fold_depths")
     depths.machine, depths.ranks = "CEL_FOLD_" .. (options.machine or "PROCESSOR"), ranks
+    depths.room = options.room or 0
     local size = {}
     for d = 1, #range do size[d] = range[d] end
     local u, v = p:buffer(size, { init = true, size = 4 }), p:buffer(size, { size = 4 })
@@ -64,6 +65,29 @@ describe("the depth of folds", function()
     assert.equal(1, first({ 4096 }, { 0 }))
     assert.equal(16, (depth({ 4096, 64 }, { 0, 1 }))) -- behind others
     assert.equal(64, (depth({ 4096 }, { 0 })))
+  end)
+
+  it("is as many as a link to the host asks for where a device holds too little", function()
+    local function first(room, options)
+      options = options or {}
+      options.ranks, options.room = options.ranks or 1, room
+      return (select(2, depth(options.range or { 64, 64 }, options.reach or { 1, 1 }, options)))
+    end
+    local all = 2 * 4 * 64 * 64
+    for _, machine in ipairs { "PROCESSOR", "GPU" } do
+      assert.equal(1, first(all, { machine = machine }))
+      assert.equal(16, first(all - 1, { machine = machine }))
+      assert.equal(8, first(all - 1, { machine = machine, reach = { 1, 2 } }))
+      assert.equal(16, first(all - 1, { machine = machine, reach = { 0, 0 } }))
+      assert.equal(16, first(99, { machine = machine, range = { 16, 4, 4 }, reach = { 1, 1, 1 } }))
+    end
+    assert.equal(1, first(all - 1, { machine = "MIXED" }))
+    assert.equal(1, first(all - 1, { cut = { false, true } }))
+    assert.equal(1, first(all - 1, { granularity = { 2 } }))
+    -- Of the smallest chunk, and no further than neighbours are.
+    assert.equal(1, first(all / 4, { machine = "GPU", ranks = 4 }))
+    assert.equal(16, first(all / 4 - 1, { machine = "GPU", ranks = 4 }))
+    assert.equal(8, first(all / 8 - 1, { machine = "GPU", ranks = 8 }))
   end)
 
   it("asks for no more than neighbours have", function()

@@ -610,6 +610,7 @@ void rank_start(rank *r, bool threads) {
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,
                               .alike = p->alike,
+                              .room = p->devices == 1 ? p->sweep_bytes : 0,
                               .gpus = p->fold > 1 && p->seed / 4 % 2 == 0,
                               .count_most = p->count_most,
                               .tree_least = p->tree_least,

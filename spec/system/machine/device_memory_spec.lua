@@ -199,3 +199,58 @@ print(s(0, 0), s(511, 1199), s(511, 1200))
     end
   end)
 end)
+
+describe("time steps over more than a device holds", function()
+  local text = [==[
+local k = celer.kernel [=[
+  kernel void fill(item<2> it, out<float, 2> u) {
+    u(it[0], it[1]) = (it[0] * 31 + it[1] * 17) % 101 * 0.01f;
+  }
+  kernel void wave(item<2> it, near<float, 2> u, inout<float, 2> up) {
+    const int y = it[0], x = it[1];
+    const float ys = u(y + 1, x) + u(y - 1, x), xs = u(y, x + 1) + u(y, x - 1);
+    up(y, x) = 2 * u(y, x) - up(y, x) + 0.25f * (xs + ys - 4 * u(y, x));
+  }
+]=]
+local n = 600
+local u, up = celer.buffer("float", { n, n }), celer.buffer("float", { n, n })
+for _, b in ipairs { u, up } do
+  q:submit(function(cg) cg:parallel_for({ n, n }, k.fill, cg:discard_write(b)) end)
+end
+q:hint(HINT)
+for _ = 1, 32 do
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, k.wave, cg:read(u, celer.EDGE), cg:read_write(up))
+  end)
+  u, up = up, u
+end
+local s, sum = q:wait(u), 0
+for i = 0, n - 1, 7 do
+  for j = 0, n - 1, 5 do sum = (sum * 31 + s(i, j) * 1e6) % 2147483647 end
+end
+print(("%.3f"):format(sum))
+]==]
+
+  -- What a script prints, or in a dry run how many bytes are copied.
+  local function run(edge, hint, shape, options)
+    local before = { "--backend", "cpu", unpack(options) }
+    local r = script.run(text:gsub("EDGE", edge):gsub("HINT", hint), shape, { before = before })
+    assert.equal(0, r.status, r.stderr)
+    local copied, unit = r.stderr:match("copies of ([%d.]+) ([KMG])iB")
+    return r.stdout, copied and copied * ({ K = 1, M = 2 ^ 10, G = 2 ^ 20 })[unit], r.stderr
+  end
+
+  for _, edge in ipairs { "clamped(1)", "periodic(1)" } do
+    it("bring rows once for all of them, with the same bits: " .. edge, function()
+      local plain = run(edge, "{ fold = 1 }", shapes[1], {})
+      for _, shape in ipairs { shapes[1], shapes[3] } do
+        assert.equal(plain, (run(edge, "{}", shape, { "--device-memory", "400K" })))
+      end
+      local dry = { "--device-memory", "400K", "--dry-run", "1" }
+      local _, often, report = run(edge, "{ fold = 1 }", shapes[1], dry)
+      local _, once = run(edge, "{}", shapes[1], dry)
+      assert.truthy(often and once, report)
+      assert.is_true(once * 5 < often, ("%g KiB, and alone %g"):format(once, often))
+    end)
+  end
+end)

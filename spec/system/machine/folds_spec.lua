@@ -126,7 +126,7 @@ describe("a fold on a GPU", function()
   -- How many there are once the loop has said that it is ready.
   local function launches_of(text, env)
     local r = run(text .. LOOP:gsub('print "ready"', "io.stderr:write 'ready\\n'"),
-      { "--fold", "6" }, env)
+      { "--fold", "6", "--advice", "off" }, env)
     if not r then return end
     assert.equal(0, r.status, r.stderr)
     return select(2, r.stderr:match("ready\n(.*)$"):gsub("launch", "")), r.stderr
