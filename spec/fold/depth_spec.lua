@@ -74,8 +74,9 @@ describe("the depth of folds", function()
       return (select(2, depth(options.range or { 64, 64 }, options.reach or { 1, 1 }, options)))
     end
     local all = 2 * 4 * 64 * 64
+    local block = { range = { 64, 8, 8 }, reach = { 1, 1, 1 }, machine = "GPU" }
     for _, machine in ipairs { "PROCESSOR", "GPU" } do
-      assert.equal(1, first(all, { machine = machine }))
+      assert.equal(1, first(all, { machine = machine, range = block.range, reach = block.reach }))
       assert.equal(16, first(all - 1, { machine = machine }))
       assert.equal(8, first(all - 1, { machine = machine, reach = { 1, 2 } }))
       assert.equal(16, first(all - 1, { machine = machine, reach = { 0, 0 } }))
@@ -85,9 +86,11 @@ describe("the depth of folds", function()
     assert.equal(1, first(all - 1, { cut = { false, true } }))
     assert.equal(1, first(all - 1, { granularity = { 2 } }))
     -- Of the smallest chunk, and no further than neighbours are.
-    assert.equal(1, first(all / 4, { machine = "GPU", ranks = 4 }))
-    assert.equal(16, first(all / 4 - 1, { machine = "GPU", ranks = 4 }))
-    assert.equal(8, first(all / 8 - 1, { machine = "GPU", ranks = 8 }))
+    block.ranks = 4
+    assert.equal(1, first(all / 4, block))
+    assert.equal(16, first(all / 4 - 1, block))
+    block.ranks = 8
+    assert.equal(8, first(all / 8 - 1, block))
   end)
 
   it("asks for no more than neighbours have", function()
