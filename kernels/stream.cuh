@@ -357,13 +357,12 @@ struct stream<L, fold_elements<E...>, Steps...> {
     }
   }
 
-  // At an edge the item of column C is computed as one of which the compiler is
-  // told that nothing ends near it. If there is one in the warp of which it
-  // knows how near it is to an end, that is computed for all lanes, too, and
-  // each takes its own. So nothing is left of what a kernel does at ends, and
-  // no lane waits for others.
-  template <class R, class S, class Before, int Step, int C, class I, class J,
-            int... A>
+  // At an edge each item is computed as one of which the compiler is told that
+  // nothing ends near it. If there is one in the warp of which it knows how
+  // near it is to an end, that is computed for all lanes, too, and each takes
+  // its own. So nothing is left of what a kernel does at ends, and no lane
+  // waits for others.
+  template <class R, class S, int Step, int C, class I, class J, int... A>
   static __device__ __forceinline__ void
   at_end(const typename S::packed &p, rows &all, const beside &sides,
          const cells &before, const I &i, const J &j, bool own, indices<A...>) {
@@ -372,41 +371,64 @@ struct stream<L, fold_elements<E...>, Steps...> {
     item_at<R, S, Step, C>(p, all, sides, i, j, 0);
     (choose<Step, C, A>(all, other, own), ...);
   }
-  template <class R, class S, class Before, int Step, int C, int K = 0, class I>
+  template <class R, class S, class Before, int Step, int C, int K, class I>
   static __device__ __forceinline__ void
   at_ends(const typename S::packed &p, const stretch &t, rows &all,
           const beside &sides, const cells &before, const I &i) {
     constexpr int below = Before::below1 - S::around::below1;
     constexpr int beyond = Before::above1 - S::around::above1;
-    const int x = t.x + C, n = int(p.where.range[D - 1]);
-    if constexpr (K == 0 && C < below) // lanes begin at multiples of four
-      if (t.begins)
-        at_end<R, S, Before, Step, C>(p, all, sides, before, i,
-                                      near_begin<C, beyond>(n), x == C,
-                                      every());
     if constexpr (K < beyond) {
-      const int last = n - 1 - K;
-      if (t.ends && last % own == C)
-        at_end<R, S, Before, Step, C>(p, all, sides, before, i,
-                                      near_end<below, K>(last), x == last,
-                                      every());
+      const int x = t.x + C, last = int(p.where.range[D - 1]) - 1 - K;
+      if (last % own == C)
+        at_end<R, S, Step, C>(p, all, sides, before, i,
+                              near_end<below, K>(last), x == last, every());
       at_ends<R, S, Before, Step, C, K + 1>(p, t, all, sides, before, i);
     }
   }
-  template <class R, class S, class Before, int Step, int C, class I, int... A>
+  template <class R, class S, class Before, int Step, int C, class I>
   static __device__ __forceinline__ void
-  edge_item(const typename S::packed &p, const stretch &t, rows &all,
-            const beside &sides, const I &i, indices<A...>) {
+  at_begin(const typename S::packed &p, const stretch &t, rows &all,
+           const beside &sides, const cells &before, const I &i) {
+    constexpr int below = Before::below1 - S::around::below1;
+    constexpr int beyond = Before::above1 - S::around::above1;
+    const int x = t.x + C, n = int(p.where.range[D - 1]);
+    if constexpr (C < below) // lanes begin at multiples of four
+      at_end<R, S, Step, C>(p, all, sides, before, i, near_begin<C, beyond>(n),
+                            x == C, every());
+  }
+  template <class R, class S, class Before, int Step, int C, class I>
+  static __device__ __forceinline__ void amid(const typename S::packed &p,
+                                              const stretch &t, rows &all,
+                                              const beside &sides, const I &i) {
     constexpr int below = Before::below1 - S::around::below1;
     constexpr int beyond = Before::above1 - S::around::above1;
     const int n = int(p.where.range[D - 1]), most = n - 1 - beyond;
-    int x = t.x + C < below ? below : t.x + C;
-    x = x < most ? x : most;
-    cells before;
-    (copy<Step, C, A>(all, before), ...);
-    item_at<R, S, Step, C>(p, all, sides, i, within<below, beyond>(x, n), 0);
-    at_ends<R, S, Before, Step, C>(p, t, all, sides, before, i);
-    (choose<Step, C, A>(all, before, t.levels[C] & 1), ...);
+    const int x = t.x + C < below ? below : t.x + C;
+    item_at<R, S, Step, C>(p, all, sides, i,
+                           within<below, beyond>(x < most ? x : most, n), 0);
+  }
+  template <int Step, int C, int... A>
+  static __device__ __forceinline__ cells copy_all(rows &all, indices<A...>) {
+    cells to;
+    (copy<Step, C, A>(all, to), ...);
+    return to;
+  }
+  template <int Step, int C, int... A>
+  static __device__ __forceinline__ void
+  choose_all(rows &all, const cells &before, bool own, indices<A...>) {
+    (choose<Step, C, A>(all, before, own), ...);
+  }
+  template <class R, class S, class Before, int Step, class I, int... C>
+  static __device__ __forceinline__ void
+  at_edge(const typename S::packed &p, const stretch &t, rows &all,
+          const beside &sides, const I &i, indices<C...>) {
+    const cells before[] = {copy_all<Step, C>(all, every())...};
+    (amid<R, S, Before, Step, C>(p, t, all, sides, i), ...);
+    if (t.begins)
+      (at_begin<R, S, Before, Step, C>(p, t, all, sides, before[C], i), ...);
+    if (t.ends)
+      (at_ends<R, S, Before, Step, C, 0>(p, t, all, sides, before[C], i), ...);
+    (choose_all<Step, C>(all, before[C], t.levels[C] & 1, every()), ...);
   }
 
   template <class R, class S, class Before, int Step, class I, int... C>
@@ -427,7 +449,7 @@ struct stream<L, fold_elements<E...>, Steps...> {
           j(t.x, n);
       (item_at<R, S, Step, C>(p, all, sides, i, j, C), ...);
     } else {
-      (edge_item<R, S, Before, Step, C>(p, t, all, sides, i, every()), ...);
+      at_edge<R, S, Before, Step>(p, t, all, sides, i, indices<C...>());
     }
   }
   template <class R, class S, class Before, int Step>
@@ -447,31 +469,36 @@ struct stream<L, fold_elements<E...>, Steps...> {
       items_of<R, S, Before, Step>(p, t, all, sides, anywhere_of{row, n}, each);
   }
 
+  // `sides` is what the step reads beside. Lanes give each other what the next
+  // one reads before they compute, as that takes its time.
   template <class R, int Step, class Before, class S, class... Rest, class P,
             int... A>
   static __device__ __forceinline__ void
-  advance(const packed &all_of, const P &p, const stretch &t, rows &all, int i,
-          indices<A...> each) {
+  advance(const packed &all_of, const P &p, const stretch &t, rows &all,
+          const beside &sides, int i, indices<A...> each) {
+    constexpr bool more = sizeof...(Rest) > 0;
     const int row = i - of.lag[Step + 1];
+    beside next;
     (begin<Step + 1, A>(all), ...);
-    if (computes<R, S>(p.first, t, row)) {
-      beside sides;
-      (look<Step, A, E>(all, sides), ...);
+    if constexpr (D > 1 && more) (look<Step + 1, A, E>(all, next), ...);
+    if (computes<R, S>(p.first, t, row))
       row_of<R, S, Before, Step>(p.first, t, all, sides, row);
-    }
     (end<R, Step + 1, A, E>(all_of, t, all, row), ...);
-    if constexpr (sizeof...(Rest) > 0)
+    if constexpr (D == 1 && more) (look<Step + 1, A, E>(all, next), ...);
+    if constexpr (more)
       advance<R, Step + 1, typename S::around, Rest...>(all_of, p.rest, t, all,
-                                                        i, each);
+                                                        next, i, each);
   }
 
   // When row i of level 0 comes.
   template <class R, int... A>
   static __device__ __forceinline__ void
   one(const packed &p, const stretch &t, rows &all, int i, indices<A...> each) {
+    beside sides;
     (begin<0, A>(all), ...);
     (fetch<R, A, E>(p, t, get<A>(all).next, i + 1), ...);
-    advance<R, 0, L, Steps...>(p, p.steps, t, all, i, each);
+    (look<0, A, E>(all, sides), ...);
+    advance<R, 0, L, Steps...>(p, p.steps, t, all, sides, i, each);
   }
   template <int... A>
   static __device__ __forceinline__ void
@@ -537,25 +564,36 @@ struct stream<L, fold_elements<E...>, Steps...> {
     return levels;
   }
 
-  // The rows of a warp are in the launch's flags. Columns begin where pieces
-  // are aligned. Those at an edge take longest, and come first.
+  // Where the block is: the rows of a warp are in the launch's flags. Columns
+  // begin where pieces are aligned. The first and the last strip have to do
+  // with edges, which takes longer: they come first, with half as many rows.
+  static __device__ __forceinline__ int place_block(const launch &w,
+                                                    stretch &t) {
+    constexpr int useful = columns - left - right;
+    const int first = int(w.min[D - 1]) & -own;
+    const int end = int(w.min[D - 1]) + int(w.extent[D - 1]);
+    const unsigned strips = unsigned(end - first + useful - 1) / useful;
+    unsigned strip = blockIdx.x;
+    if constexpr (D == 2) {
+      const unsigned few = (w.flags + 1) / 2, outer = strips < 2 ? strips : 2;
+      const unsigned edges = outer * ((w.extent[0] + few - 1) / few);
+      const bool edge = blockIdx.x < edges;
+      const unsigned at = edge ? blockIdx.x : blockIdx.x - edges;
+      const unsigned across = edge ? outer : strips - outer;
+      const unsigned rows = edge ? few : w.flags, row = at / across * rows;
+      strip = at % across;
+      strip = !edge ? strip + 1 : strip == 1 ? strips - 1 : 0;
+      t.begin = int(w.min[0]) + int(row);
+      t.end =
+          t.begin + int(w.extent[0] - row < rows ? w.extent[0] - row : rows);
+    }
+    return first - left + int(strip) * useful;
+  }
+
   static __device__ __forceinline__ void run(const packed &p) {
     const fold_launch &l = p.launch;
-    const launch &w = l.where;
     stretch t = {0, 1, 0, {}, false, false};
-    unsigned strip = blockIdx.x, strips = gridDim.x;
-    if constexpr (D == 2) {
-      const unsigned down = (w.extent[0] + w.flags - 1) / w.flags;
-      const int behind = int(w.min[0]) + int(w.extent[0]);
-      strip = blockIdx.x / down;
-      strips = gridDim.x / down;
-      t.begin = int(w.min[0]) + int((blockIdx.x - strip * down) * w.flags);
-      t.end = t.begin + int(w.flags);
-      if (t.end > behind) t.end = behind;
-    }
-    strip = (strip == 0 ? strips : strip) - 1;
-    const int low = (int(w.min[D - 1]) & -own) - left +
-                    int(strip) * (columns - left - right);
+    const int low = place_block(l.where, t);
     const int tx = int(threadIdx.x) * own;
     const bool inner = low - of.side >= l.inner_min[1] &&
                        low + columns + of.side <= l.inner_max[1];

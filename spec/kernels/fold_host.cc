@@ -79,10 +79,14 @@ static unsigned over(int n, int by) {
   return unsigned((n + by - 1) / by);
 }
 
-// Of a stream's warps, beside each other.
+// Of a stream, whose first and last warp beside others have half as many rows.
 constexpr int K = 4;
-static unsigned strips_of(const area &chunk) {
-  return over(chunk.max[1] - (chunk.min[1] & -4), 128 - 2 * K);
+static unsigned warps_of(const area &chunk, int rows) {
+  const int height = chunk.max[0] - chunk.min[0];
+  const unsigned across = over(chunk.max[1] - (chunk.min[1] & -4), 128 - 2 * K);
+  const unsigned outer = across < 2 ? across : 2;
+  return (across - outer) * over(height, rows) +
+         outer * over(height, (rows + 1) / 2);
 }
 
 // ---- tiles: the wave, K steps, on a part of what is there
@@ -167,7 +171,7 @@ static void tiles(int h, int w, const area &chunk, int rows) {
             width = chunk.max[1] - chunk.min[1];
   p.launch.where.flags = unsigned(rows);
   if (rows > 0)
-    launch(p, over(height, rows) * strips_of(chunk), 1, 32, 1,
+    launch(p, warps_of(chunk, rows), 1, 32, 1,
            wrong == 2 ? run_short_stream : run_stream);
   else
     launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
@@ -186,43 +190,49 @@ static void tiles(int h, int w, const area &chunk, int rows) {
 
 // ---- a range that leaves the rim of the arrays out, which the steps read
 
-#define OPEN(k, a, b) celer::step<&open, celer::margin<k, k, k, k>, a, b>
-using open_elements =
-    celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>;
-using open_fold = celer::fold<open_elements, OPEN(3, 0, 1), OPEN(2, 1, 0),
-                              OPEN(1, 0, 1), OPEN(0, 1, 0)>;
-using open_stream =
-    celer::stream<celer::margin<K, K, K, K>, open_elements, OPEN(3, 0, 1),
-                  OPEN(2, 1, 0), OPEN(1, 0, 1), OPEN(0, 1, 0)>;
-using open_packed = celer::entry<&open>::packed;
-
-static void run_open(const void *a) {
-  celer::entry<&open>::run(*(const open_packed *)a);
-}
-static void run_open_tiles(const void *a) {
-  open_fold::tile<celer::margin<K, K, K, K>>(*(const open_fold::packed *)a);
-}
-static void run_open_stream(const void *a) {
-  open_stream::run(*(const open_fold::packed *)a);
-}
+// And perhaps a table, which no step writes.
+template <auto F, int... Table> struct rimmed {
+  template <int Left, int A, int B>
+  using step =
+      celer::step<F, celer::margin<Left, Left, Left, Left>, A, B, Table...>;
+  using elements =
+      celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>;
+  using fold = celer::fold<elements, step<3, 0, 1>, step<2, 1, 0>,
+                           step<1, 0, 1>, step<0, 1, 0>>;
+  using stream =
+      celer::stream<celer::margin<K, K, K, K>, elements, step<3, 0, 1>,
+                    step<2, 1, 0>, step<1, 0, 1>, step<0, 1, 0>>;
+  using packed = typename celer::entry<F>::packed;
+  static void run_one(const void *a) {
+    celer::entry<F>::run(*(const packed *)a);
+  }
+  static void run_tiles(const void *a) {
+    fold::template tile<celer::margin<K, K, K, K>>(
+        *(const typename fold::packed *)a);
+  }
+  static void run_stream(const void *a) {
+    stream::run(*(const typename fold::packed *)a);
+  }
+};
 
 // Of the second array only the rim is loaded: its first step writes the rest.
-static void rims(int h, int w, int rows) {
+template <class Of, bool Table> static void rims(int h, int w, int rows) {
   const area range = {{1, 2}, {h - 3, w - 1}}, all = {{0, 0}, {h, w}};
-  plane a(h, w), b(h, w), fa = a, fb = b, to = a, tob = b;
-  open_fold::packed p;
-  open_packed *step[] = {&p.steps.first, &p.steps.rest.first,
-                         &p.steps.rest.rest.first,
-                         &p.steps.rest.rest.rest.first};
+  plane a(h, w), b(h, w), fa = a, fb = b, to = a, tob = b, by(7, 5);
+  typename Of::fold::packed p;
+  typename Of::packed *step[] = {&p.steps.first, &p.steps.rest.first,
+                                 &p.steps.rest.rest.first,
+                                 &p.steps.rest.rest.rest.first};
   for (int s = 0; s < K; ++s) {
     std::vector<plane *> views = {&a, &b};
     if (s % 2 == 1) views = {&b, &a};
+    if (Table) views.push_back(&by);
     give(*step[s], range, a, views, .25f);
   }
   p.array.at[0] = give(fa, to, all);
   p.array.at[1] = give(fb, tob, all);
-  p.array.at[1].loads = 1;
-  for (int i = range.min[0]; i < range.max[0]; ++i)
+  if (!Table) p.array.at[1].loads = 1; // with it, some are left as they are
+  for (int i = range.min[0]; i < range.max[0] && !Table; ++i)
     for (int j = range.min[1]; j < range.max[1]; ++j)
       fb.at[size_t(i) * fb.pitch + j] = 1e9f;
   p.launch.where = step[K - 1]->where;
@@ -230,19 +240,19 @@ static void rims(int h, int w, int rows) {
     p.launch.inner_min[d] = range.min[d];
     p.launch.inner_max[d] = range.max[d];
   }
-  for (open_packed *s : step) {
+  for (typename Of::packed *s : step) {
     s->where.flags = 3;
     launch(*s, over(int(s->where.extent[1]), 32),
-           over(int(s->where.extent[0]), 32), 32, 8, run_open);
+           over(int(s->where.extent[0]), 32), 32, 8, Of::run_one);
   }
   const int height = range.max[0] - range.min[0],
             width = range.max[1] - range.min[1];
   p.launch.where.flags = unsigned(rows);
   if (rows > 0)
-    launch(p, over(height, rows) * strips_of(range), 1, 32, 1, run_open_stream);
+    launch(p, warps_of(range, rows), 1, 32, 1, Of::run_stream);
   else
     launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
-           run_open_tiles);
+           Of::run_tiles);
   must(memcmp(a.at.data(), to.at.data(), a.at.size() * sizeof(float)) == 0,
        "within a rim");
   must(memcmp(b.at.data(), tob.at.data(), b.at.size() * sizeof(float)) == 0,
@@ -463,9 +473,12 @@ int main(int argc, char **argv) {
   }
   if (streams) tiles(130, 900, {{0, 0}, {130, 900}}, 40);
   if (tiled) tiles(250, 200, {{0, 0}, {250, 200}}, 0);
-  for (int i = 0; i < 6 && tiled; ++i)
-    rims(pick(16, 90), pick(16, streams ? 600 : 150),
-         streams ? pick(1, 40) : 0);
+  for (int i = 0; i < 6 && tiled; ++i) {
+    const int h = pick(16, 90), w = pick(16, streams ? 600 : 150);
+    const int rows = streams ? pick(1, 40) : 0;
+    rims<rimmed<&open>, false>(h, w, rows);
+    rims<rimmed<&through, -1>, true>(h, w, rows);
+  }
   // What is inner ends where the range does.
   if (streams) tiles(24, 500, {{0, 0}, {24, 500}}, 10);
   if (tiled) tiles(172, 172, {{0, 0}, {172, 172}}, 0);

@@ -313,11 +313,12 @@ static void shape_tiles(const cel_fused *fused, const cel_box *chunk,
 }
 
 /* Rows of a stream's block, which computes as many more as its steps reach,
- * twice. A processor that has `n` blocks at a time takes so many times as long,
- * and of more than there is room for they come in turns. */
+ * twice. A processor that has one block is as long at a row as with FEW, as it
+ * waits for what it has begun; with more it takes so many times as long, and of
+ * more than there is room for they come in turns. */
 static int32_t rows_of(const cel_fused *fused, int64_t height, int64_t across,
                        int64_t processors, int64_t resident) {
-  enum { ROUNDS = 64 };
+  enum { ROUNDS = 64, FEW = 3 };
   const int32_t *around = fused->around;
   const int64_t more = 2 * ((int64_t)around[0] + around[1]);
   int64_t rows = CEL_TUNE_FOLD_STREAM_ROWS, least = INT64_MAX;
@@ -325,8 +326,9 @@ static int32_t rows_of(const cel_fused *fused, int64_t height, int64_t across,
        n += n < resident ? 1 : resident) {
     int64_t down = n * processors / across;
     int64_t r = down > 0 ? (height + down - 1) / down : height;
-    if (r > CEL_TUNE_FOLD_STREAM_ROWS || n * (r + more) >= least) continue;
-    least = n * (r + more);
+    int64_t takes = (n < FEW ? FEW : n) * (r + more);
+    if (r > CEL_TUNE_FOLD_STREAM_ROWS || takes >= least) continue;
+    least = takes;
     rows = r;
   }
   return (int32_t)rows;
@@ -347,7 +349,10 @@ static void shape_stream(const cel_cuda_device *device, int32_t d,
   const int32_t rows = rows_of(fused, height, across,
                                (int64_t)device->multiprocessors * QUARTERS,
                                (fused->resident[d] + QUARTERS - 1) / QUARTERS);
-  *out = (cel__launch_shape){.grid = {over(height, rows) * across, 1, 1},
+  const uint32_t outer = dims == 1 ? 0 : across < 2 ? across : 2;
+  *out = (cel__launch_shape){.grid = {(across - outer) * over(height, rows) +
+                                          outer * over(height, (rows + 1) / 2),
+                                      1, 1},
                              .block = {CEL_FUSED_LANES, 1, 1},
                              .each = rows + 1};
 }
