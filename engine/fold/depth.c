@@ -10,7 +10,8 @@
  * spares no messages, or with 0 dimensions, where nobody reads around an item.
  * The processor needs no fold for that: it carries out in one pass what waits
  * in a lane (device/cpu/folded.h), and nothing is held back. A GPU has launches
- * for one and two dimensions, and for chains of elementwise tasks. */
+ * for one and two dimensions, and for chains of elementwise tasks; none that
+ * reads around the ends of the range. */
 static const struct {
   int32_t around[CEL_DIMS + 1];
   int32_t silent[CEL_DIMS + 1];
@@ -70,6 +71,7 @@ typedef struct stencil {
   int64_t furthest;
   int64_t alone, folded; /* buffers that ranks send each other of */
   int64_t item_bytes;
+  bool wraps; /* around the ends of the range */
 } stencil;
 
 static stencil stencil_of(const cel_task *task) {
@@ -84,6 +86,7 @@ static stencil stencil_of(const cel_task *task) {
           reach.below[d] > reach.above[d] ? reach.below[d] : reach.above[d];
       if (far > s.reach[d]) s.reach[d] = far;
       if (far > own) own = far;
+      s.wraps = s.wraps || reach.wraps[d];
     }
     if (own > s.furthest) s.furthest = own;
     s.alone += own > 0;
@@ -145,11 +148,13 @@ int32_t cel__fold_depth(cel__fold_depths *depths, const cel_task *task,
   learn(depths, task);
   if (spills(depths, task, &s)) {
     steps = CEL_TUNE_FOLD_SPILL / (s.furthest > 0 ? s.furthest : 1);
+  } else if (s.wraps && depths->machine == CEL_FOLD_GPU && !sends(depths, &s)) {
+    return 1;
   } else if (first && !sends(depths, &s)) {
     int64_t all = silent[s.furthest > 0 ? task->dims : 0];
     if (all <= 1) return 1;
     if (all < steps) steps = all;
   }
   while (steps > 1 && !is_worth(depths, &s, (int32_t)steps)) --steps;
-  return (int32_t)steps;
+  return steps > 1 ? (int32_t)steps : 1;
 }

@@ -29,7 +29,7 @@ describe("the depth of folds", function()
     for _ = 1, 2 do -- the second time it knows the smallest chunk
       assert(p:submit { range = range, fold = options.fold or 0, cut = options.cut,
         granularity = options.granularity, weights = options.weights,
-        { u, "read", grown(unpack(reach)), clamped },
+        { u, "read", options.boxes or grown(unpack(reach)), clamped },
         { v, options.mode or "discard_write", same(#range) } })
     end
     p:close()
@@ -74,23 +74,41 @@ describe("the depth of folds", function()
       return (select(2, depth(options.range or { 64, 64 }, options.reach or { 1, 1 }, options)))
     end
     local all = 2 * 4 * 64 * 64
-    local block = { range = { 64, 8, 8 }, reach = { 1, 1, 1 }, machine = "GPU" }
-    for _, machine in ipairs { "PROCESSOR", "GPU" } do
-      assert.equal(1, first(all, { machine = machine, range = block.range, reach = block.reach }))
-      assert.equal(16, first(all - 1, { machine = machine }))
-      assert.equal(8, first(all - 1, { machine = machine, reach = { 1, 2 } }))
-      assert.equal(16, first(all - 1, { machine = machine, reach = { 0, 0 } }))
-      assert.equal(16, first(99, { machine = machine, range = { 16, 4, 4 }, reach = { 1, 1, 1 } }))
-    end
+    assert.equal(1, first(all))
+    assert.equal(16, first(all - 1))
+    assert.equal(8, first(all - 1, { reach = { 1, 2 } }))
+    assert.equal(1, first(all - 1, { reach = { 1, 17 } }))
+    assert.equal(16, first(all - 1, { reach = { 0, 0 } }))
     assert.equal(1, first(all - 1, { machine = "MIXED" }))
     assert.equal(1, first(all - 1, { cut = { false, true } }))
     assert.equal(1, first(all - 1, { granularity = { 2 } }))
     -- Of the smallest chunk, and no further than neighbours are.
-    block.ranks = 4
-    assert.equal(1, first(all / 4, block))
-    assert.equal(16, first(all / 4 - 1, block))
-    block.ranks = 8
-    assert.equal(8, first(all / 8 - 1, block))
+    local cube = { machine = "GPU", range = { 64, 8, 8 }, reach = { 1, 1, 1 } }
+    assert.equal(1, first(all, cube))
+    assert.equal(16, first(all - 1, cube))
+    cube.ranks = 4
+    assert.equal(1, first(all / 4, cube))
+    assert.equal(16, first(all / 4 - 1, cube))
+    cube.ranks = 8
+    assert.equal(8, first(all / 8 - 1, cube))
+  end)
+
+  it("has GPUs take no steps together around ends, where that spares no message", function()
+    local function around(d, by)
+      local ends = {}
+      for i, which in ipairs { "min", "max" } do
+        ends[i] = { "+", { which, d }, { "+", 2 * i - 3, { "*", { "buffer", d }, by } } }
+      end
+      return ends
+    end
+    local boxes = {}
+    for by = -1, 1 do boxes[#boxes + 1] = { around(0, by) } end
+    for machine, alone in pairs { GPU = 1, PROCESSOR = 16 } do
+      local options = { machine = machine, boxes = boxes, ranks = 1 }
+      assert.equal(alone, (depth({ 4096 }, { 1 }, options)))
+      options.ranks = 4
+      assert.equal(16, (depth({ 4096 }, { 1 }, options)))
+    end
   end)
 
   it("asks for no more than neighbours have", function()
