@@ -127,6 +127,7 @@ local function images_of(ptr, col)
   if not of or of.ptr ~= ptr then
     local entries = images.new(ptr, { as = "ranges", of = own_offsets })
     of = { ptr = ptr, entries = entries, named = images.new(col, { of = entries }) }
+    mapper.images[of.entries].call, mapper.images[of.named].call = call, call
     known_images[col] = of
   end
   return of.entries, of.named

@@ -43,6 +43,7 @@ end
 ---@field levels celer.image_level[]  from what items have to this image
 ---@field own boolean  an item has the entries at its own coordinates
 ---@field read? string  where the kernel reads
+---@field call? string  that made the image, for messages
 
 ---@class celer.image_level
 ---@field kind "elements"|"offsets"|"pairs"
@@ -172,7 +173,7 @@ end
 
 -- What is wrong, for the place of the submission.
 local function message_of(part, fault, what, views)
-  local text = "celer.image: " .. describe(fault, views[#what.levels], what)
+  local text = (what.call or "celer.image") .. ": " .. describe(fault, views[#what.levels], what)
   local item = item_of(part, what, views, fault)
   if item and what.read then
     text = ("%s; %s reads it, at %s"):format(text, item, what.read)

@@ -60,6 +60,7 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field dry? celer.range_mapper
 ---@field boxes? integer  around the rows of a rank, at most; nil: these very rows
 ---@field own boolean  an item has the entries at its own coordinates
+---@field call? string  that made it, for messages, if not celer.image
 
 local images = mapper.images
 
@@ -390,7 +391,8 @@ local function find(plan, data, inner, cut, read)
   local levels, places = levels_of(image, inner)
   local what = { number = plan.inspections, kind = image.kind, reach = image.reach,
     rows = plan.rows, boxes = image.boxes, index = image.index.name, of = data.name,
-    levels = levels, own = base.own, read = read }
+    levels = levels, own = base.own, read = read,
+    call = image.call }
   submit(cut.alone and in_one or cut.hints, cut.range, lane.find, function(cg)
     local list = { cg:read_write(plan.head, mapper.all), cg:discard_write(plan.words, mapper.all) }
     if inner then list[#list + 1] = cg:read(inner.plan.words, mapper.all) end

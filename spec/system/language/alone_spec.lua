@@ -76,6 +76,19 @@ for step = 1, 3 do
 end
 ]==])
 
+  it("names itself where a column is not there", function()
+    local r = script.run([==[
+local ptr = celer.buffer("int", 4, { init = { 0, 1, 2, 3 } })
+local col = celer.buffer("int", 3, { name = "col", init = { 0, 7, 2 } })
+local val, x = celer.ones("double", 3), celer.ones("double", 3)
+local y = celer.zeros("double", 3)
+celer.spmv(y, ptr, col, val, x)
+print(y(0))]==], { devices = 1, ranks = 2 })
+    assert.not_equal(0, r.status)
+    assert.truthy(r.stderr:find("/case.lua:5: celer.spmv: col(1) is 7, and buffer3 has rows 0 to 2",
+      1, true), r.stderr)
+  end)
+
   script.everywhere("refuses what does not fit, with the line", [==[
 local u = celer.zeros("double", 8)
 local ptr, col, val = celer.zeros("int", 9), celer.zeros("int", 3), celer.zeros("double", 3)
