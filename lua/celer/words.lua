@@ -61,12 +61,15 @@ end
 --- "; did you mean x?", or all there are: the end of a message.
 ---@param word any
 ---@param set table<string, any>  the words that there are, as keys
+---@param path? string  what stands before each of them, as in "v.x"
 ---@return string
-function M.advice(word, set)
+function M.advice(word, set, path)
   local names = {}
   for name in tables.sorted_pairs(set) do names[#names + 1] = name end
   local near = type(word) == "string" and M.nearest(word, names)
-  if near then return (", did you mean %s?"):format(near) end
+  path = path or ""
+  if near then return (", did you mean %s%s?"):format(path, near) end
+  for i, name in ipairs(names) do names[i] = path .. name end
   return ("; there %s %s"):format(#names == 1 and "is" or "are",
     table.concat(names, ", "))
 end

@@ -12,6 +12,7 @@ local M = {}
 ---@field plain boolean?  an array as C has it, neither a complex number nor a vector
 ---@field fields celer.field[]?  of a struct or union, in order
 ---@field union boolean?
+---@field id integer?  of a struct or union: which one it is
 
 ---@class celer.field
 ---@field name string?  nil: a struct or union whose fields are named as this one's
@@ -57,7 +58,11 @@ function read(id)
   local info = of.info
   local kind, inner = bit.rshift(info, 28), bit.band(info, 0xffff)
   if kind == NUM then return number(info, of.size) end
-  if kind == STRUCT then return struct(info, of) end
+  if kind == STRUCT then
+    local out = struct(info, of)
+    out.id = id
+    return out
+  end
   if kind == ATTRIBUTE or kind == ENUM then return read(inner) end
   if kind ~= ARRAY or not of.size then return { size = of.size or 0 } end
   local element = read(inner)
@@ -69,5 +74,19 @@ end
 ---@param ctype ffi.ctype*
 ---@return celer.ctype
 function M.of(ctype) return read(tonumber(ctype)) end
+
+--- The member of a struct, also in structs of it that have no name.
+---@param ctype celer.ctype
+---@param name string
+---@param names? table<string, boolean>  gets those that there are
+---@return celer.ctype?
+function M.member(ctype, name, names)
+  for _, field in ipairs(ctype.fields) do
+    if field.name == name then return field.type end
+    if field.name and names then names[field.name] = true end
+    local inner = not field.name and field.type.fields and M.member(field.type, name, names)
+    if inner then return inner end
+  end
+end
 
 return M

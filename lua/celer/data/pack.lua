@@ -64,7 +64,9 @@ function members(node, x, to, depth, out, ordered)
     local place = ("%s[%q]"):format(to, field.name)
     out[#out + 1] = (ordered and "do local %s = rawget(%s, %d)" or "do local %s = rawget(%s, %q)")
       :format(inner, x, ordered and i or field.name)
-    if not ordered and field.type.class then
+    if not ordered and field.type.class and depth > 1 then -- it may be misspelt
+      out[#out + 1] = ("if %s == nil then return false end"):format(inner)
+    elseif not ordered and field.type.class then
       out[#out + 1] = ("if %s == nil then %s = %s end"):format(inner, inner,
         field.type.class == "b" and "false" or "0")
     end

@@ -1,5 +1,6 @@
 --- types.lua -- element types that Lua's FFI and kernels agree on.
 local ffi = require "ffi"
+local members = require "celer.data.fields"
 local pack = require "celer.data.pack"
 local place = require "celer.place"
 local reals = require "celer.data.reals"
@@ -107,11 +108,19 @@ function M.whole_fault(value, name, low, high)
   end
 end
 
--- A field that the struct lacks: FFI would ignore it.
-local function unknown_field(type_, value)
-  for key in each(value) do
-    if type(key) == "string" and not ffi.offsetof(type_.ctype, key) then
-      return ("a %s has no field '%s'"):format(type_.name, key)
+-- A field that the struct lacks, or one in it: FFI would ignore it.
+local function unknown_field(type_, value, ctype, path)
+  for key, inside in each(value) do
+    if type(key) == "string" then
+      local names = {}
+      local found = members.member(ctype, key, names)
+      if not found then
+        return ("a %s has no field '%s%s'%s"):format(type_.name, path, key,
+          require("celer.words").advice(key, names, path))
+      end
+      local fault = found.fields and type(inside) == "table"
+        and unknown_field(type_, inside, found, path .. key .. ".")
+      if fault then return fault end
     end
   end
 end
@@ -125,7 +134,7 @@ local function store_other(type_, p, at, value)
     if re then value = { re = re, im = im } end
   end
   if type_.class == "s" and type(value) == "table" then
-    local fault = unknown_field(type_, value)
+    local fault = unknown_field(type_, value, members.of(type_.ctype), "")
     if fault then return fault end
   end
   local ok = pcall(assign, p, at, value)

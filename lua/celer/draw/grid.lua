@@ -19,16 +19,6 @@ local M = {}
 
 local ways = { sum = true, mean = true, max = true }
 
--- The member of a struct, also in structs of it that have no name.
-local function member(ctype, name, names)
-  for _, field in ipairs(ctype.fields) do
-    if field.name == name then return field.type end
-    if field.name then names[field.name] = true end
-    local inner = not field.name and field.type.fields and member(field.type, name, names)
-    if inner then return inner end
-  end
-end
-
 -- Completes `out` by the way to a field, or gives why there is none.
 local function find_field(type_, field, out)
   local way = type(field) == "string" and field:gsub("%[(%d+)%]", ".%1") or ""
@@ -42,9 +32,10 @@ local function find_field(type_, field, out)
     if number and (not ctype.count or number >= ctype.count) then
       return ("has no field %s: there is no element [%s]"):format(field, name)
     end
-    local inner = number and ctype.of or ctype.fields and member(ctype, name, names)
+    local inner = number and ctype.of or ctype.fields and fields.member(ctype, name, names)
     if not inner then
-      return ("has no field %s%s"):format(field, next(names) and words.advice(name, names)
+      return ("has no field %s%s"):format(field, next(names)
+        and words.advice(name, names, (way:match("^(.*%.)" .. name) or ""))
         or type_.class == "s" and "" or "; it holds numbers")
     end
     ctype, out.names[#out.names + 1] = inner, number or name

@@ -85,7 +85,7 @@ local y = celer.zeros("double", 3)
 celer.spmv(y, ptr, col, val, x)
 print(y(0))]==], { devices = 1, ranks = 2 })
     assert.not_equal(0, r.status)
-    assert.truthy(r.stderr:find("/case.lua:5: celer.spmv: col(1) is 7, and buffer3 has rows 0 to 2",
+    assert.truthy(r.stderr:find("/case.lua:6: celer.spmv: col(1) is 7, and buffer3 has rows 0 to 2",
       1, true), r.stderr)
   end)
 

@@ -62,6 +62,30 @@ around({ n, n }, celer.periodic(b), c)
 same("beyond edges", c(0, 5).m, 5)
 ]==])
 
+  script.everywhere("assigns a struct to a field, and a field to an element", [==[
+celer.struct("inner", "float x; float2 at;")
+celer.struct("outer", "float2 a; struct inner s; float2 list[3]; int n;")
+local s = celer.buffer("inner", 4, {
+  init = function(i) return { x = i, at = { x = i, y = 2 * i } } end,
+})
+local p = celer.buffer("float2", 4, { init = function(i) return { x = 7 * i, y = 1 } end })
+local t = celer.buffer("outer", 4, { init = { n = 1 } })
+celer.kernel(function(i, s, p, t)
+  local at = p[i]
+  t[i].a = s[i].at
+  t[i].s = s[i]
+  t[i].list[1] = at
+  s[i].at = at
+  if i > 2 then p[i] = t[i].s.at end
+end)(4, s, p, t)
+same("a field", s(3).at.x, 21)
+same("of another struct", t(3).a.y, 6)
+same("a struct in it", t(2).s.at.y, 4)
+same("of an array in it", t(2).list[1].x, 14)
+same("an element", p(3).y, 6)
+same("and none", p(2).x, 14)
+]==])
+
   script.everywhere("is refused with its line where it is not right", [==[
 celer.struct("cell", "double q[9]; float m;")
 local b = celer.buffer("cell", 5, { init = { m = 0 } })
@@ -72,6 +96,7 @@ local cases = {
   { "the index of 'q' of a cell may be a fraction", function(i, b) b[i].q[0.5] = 1 end },
   { "'b' is given all of an array", function(i, b) b[i].q = 1 end },
   { "'b' is given all of an array", function(i, b) b[i].m = b[i].q end },
+  { "a cell has no field 'mm', did you mean m?", function(i, b) b[i].mm = 1 end },
   { "cannot compute with an array of a struct", function(i, b) b[i].m = b[i].q + 1 end },
   { "'q' of a cell is an array, and has no 'x'", function(i, b) b[i].q.x = 1 end },
   { "too many indices", function(i, b) b[i].q[1][2] = 1 end },

@@ -11,6 +11,7 @@ local M = {}
 ---@field spelling string  in C++
 ---@field size? integer  of a number, in bytes
 ---@field fields? table<string, celer.lua_element>
+---@field id? integer  of a struct: which one it is
 ---@field of? celer.lua_element  what an array consists of
 ---@field count? integer  and how many
 
@@ -32,7 +33,7 @@ end
 
 function convert(ctype)
   if ctype.fields then
-    return { kind = "struct", spelling = "struct", fields = all_fields(ctype, {}) }
+    return { kind = "struct", spelling = "struct", fields = all_fields(ctype, {}), id = ctype.id }
   elseif ctype.plain then
     return { kind = "array", spelling = "array", of = convert(ctype.of), count = ctype.count }
   elseif ctype.class == "f" then

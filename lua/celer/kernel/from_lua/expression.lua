@@ -18,7 +18,8 @@ function M.type_of(node)
   if node.kind == "int" then
     return node.low >= INT_LOW and node.high <= INT_HIGH and "int" or "long long"
   elseif node.kind == "struct" then
-    return node.array.type.name
+    local name, field = node.array.type.name, node.field or ""
+    return field == "" and name or ("decltype(%s().%s)"):format(name, field)
   end
   return spelling[node.kind]
 end
@@ -380,9 +381,9 @@ local function check_stored(self, node, element, value)
     self.fail(node, element.kind == "bool" and "'%s' has booleans: write x ~= 0"
       or "'%s' has numbers: write c and 1 or 0", node.array.name)
   elseif value.kind == "struct" and element.kind == "struct"
-    and elements.find(value.array.type, value.field) ~= element then
-    self.fail(node, "'%s' is given another struct, or one that lies in a struct: assign to its "
-      .. "fields, one by one", node.array.name)
+    and elements.find(value.array.type, value.field or "").id ~= element.id then
+    self.fail(node, "'%s' is given another struct: assign to its fields, one by one",
+      node.array.name)
   elseif (value.kind == "struct") ~= (element.kind == "struct") then
     self.fail(node, "'%s' takes %s", node.array.name, element.kind == "struct"
       and "a " .. element.spelling .. " here: assign one, or to its fields" or "a number here")

@@ -73,7 +73,8 @@ local function settle(node, type_, path, fail)
     local name = set.name
     local field, found = path == "" and name or path .. "." .. name, element.fields[name]
     if not found then
-      fail(set, "a %s has no field '%s'%s", type_.name, field, words.advice(name, element.fields))
+      fail(set, "a %s has no field '%s'%s", type_.name, field,
+        words.advice(name, element.fields, path ~= "" and path .. "." or ""))
     end
     set.array, set.field = { type = type_, name = field }, field
     if set.args[1].op == "made" then

@@ -82,7 +82,8 @@ local function step_into(self, node, key)
   local found = self.fields(node.array.type, field)
   if not found then
     refuse_reduction(self, node.array, key)
-    self.fail("a %s has no field '%s'", node.array.type.name, field)
+    self.fail("a %s has no field '%s'%s", node.array.type.name, field, now.fields
+      and words.advice(key.k, now.fields, node.field and node.field .. "." or "") or "")
   end
   return field, node.index, found
 end
