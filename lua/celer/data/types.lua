@@ -1,6 +1,6 @@
 --- types.lua -- element types that Lua's FFI and kernels agree on.
 local ffi = require "ffi"
-local members = require "celer.data.fields"
+local ctypes = require "celer.data.fields"
 local pack = require "celer.data.pack"
 local place = require "celer.place"
 local reals = require "celer.data.reals"
@@ -113,7 +113,7 @@ local function unknown_field(type_, value, ctype, path)
   for key, inside in each(value) do
     if type(key) == "string" then
       local names = {}
-      local found = members.member(ctype, key, names)
+      local found = ctypes.member(ctype, key, names)
       if not found then
         return ("a %s has no field '%s%s'%s"):format(type_.name, path, key,
           require("celer.words").advice(key, names, path))
@@ -134,7 +134,7 @@ local function store_other(type_, p, at, value)
     if re then value = { re = re, im = im } end
   end
   if type_.class == "s" and type(value) == "table" then
-    local fault = unknown_field(type_, value, members.of(type_.ctype), "")
+    local fault = unknown_field(type_, value, ctypes.of(type_.ctype), "")
     if fault then return fault end
   end
   local ok = pcall(assign, p, at, value)
