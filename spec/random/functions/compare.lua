@@ -18,6 +18,9 @@
 ---
 --- The last line is `N functions, N refused, N differ, N leave their boxes, N of N boxes are
 --- tight`. With a FAULT (faults.lua) the compiler has that, which must be found.
+jit.off() -- each function is another: compiling what interprets it takes longer than that
+collectgarbage("setpause", 400)
+
 local celer = require "celer"
 local case_of = require "case"
 local faults = require "faults"
