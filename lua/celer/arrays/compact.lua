@@ -34,7 +34,7 @@ kernel void gather(item<1> it, in<int64_t, 1> upto, in<T, 1> u, out<T, 1> v, int
 ]],
   -- The same by the one GPU that has all: each element goes where it belongs.
   scatter = [[
-kernel void scatter(item<1> it, in<int64_t, 1> upto, in<T, 1> u, inout<T, 1> v, int64_t n) {
+kernel void scatter(item<1> it, in<int64_t, 1> upto, in<T, 1> u, out<T, 1> v, int64_t n) {
   const int64_t i = it[0], k = upto(i) - 1;
   if (k < n && k >= 0 && (i == 0 || upto(i - 1) == k)) v(k) = u(i);
 }
@@ -63,7 +63,7 @@ end
 local function gather(call, out, from, upto)
   if alone.is_alone() and out.size[0] > 0 then
     return alone.run(call, from.size[0], nil, kernel_for("scatter", from.type), function(cg)
-      return cg:read(upto, mapper.all), cg:read(from, mapper.all), cg:read_write(out, mapper.all),
+      return cg:read(upto, mapper.all), cg:read(from, mapper.all), cg:write(out, mapper.all),
         out.size[0]
     end)
   end

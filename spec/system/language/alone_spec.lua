@@ -173,6 +173,7 @@ for _, n in ipairs { 1, 2, 700 } do
     local count = celer.compact(from:gt(0), out, from)
     celer.compact(from:gt(0), short, from)
     results[i] = { q:wait(out, short, count) }
+    same("numbers that differ", celer.unique(from).size[0], math.min(n, 11))
   end
   for k = 1, 2 do
     for i = 0, (k == 1 and n or math.ceil(n / 9)) - 1 do
