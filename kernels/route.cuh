@@ -4,7 +4,8 @@
 // Each item has slots of its own in a buffer beside: how often it has pushed,
 // in 32 bits, then the keys, then the values. So no item waits for another, and
 // what comes of all does not depend on their order. Host tasks bring it where
-// it belongs (engine/comm/route.h).
+// it belongs (engine/comm/route.h). Where one GPU has all, the values of all
+// items lie behind all counts and keys: then a warp writes side by side.
 #ifndef CELER_ROUTE_CUH
 #define CELER_ROUTE_CUH
 
@@ -13,12 +14,17 @@ namespace celer {
 // What a parameter is told beside its view. Mirrored in
 // lua/celer/kernel/routing.lua.
 struct routing {
-  index size[3];  // of what it leads to
-  index first[3]; // of the range: its slots are the first ones
-  int most;       // pushes of an item for which there are slots
-  int words;      // that an item has: `head` for its count and keys, and values
-  int head;
-  int is_wide; // keys have 64 bits, not 32
+  index size[3];   // of what it leads to
+  index first[3];  // of the range: its slots are the first ones
+  index across[2]; // extents of the range behind the first one
+  // Bytes from an item's count to its values, or, where those lie apart, from
+  // the first item's.
+  index values;
+  int most;        // pushes of an item for which there are slots
+  int words;       // that an item has
+  int step, pitch; // bytes from an item to the next: of counts, and of values
+  int is_wide;     // keys have 64 bits, not 32
+  int is_apart;
 };
 // In the place of an item's count once a key of it has led nowhere, beside what
 // there was; in the first word of values then is that key.
@@ -35,7 +41,8 @@ CELER_FN constexpr word outside_of(index i, int bits) {
 template <class T, int D = 1> struct route : accessor<word, 3> {
   static_assert(D >= 1 && D <= 3, "route<T, D> has 1 to 3 dimensions");
   routing to;
-  word *slot; // of the item
+  uint32_t *slot; // of the item
+  char *values;
 
   // Sends a value to an element, or to a bin.
   CELER_FN void push(index i, const T &value) const {
@@ -67,9 +74,17 @@ template <class T, int D = 1> struct route : accessor<word, 3> {
   CELER_FN void begin(const index *item, int dims) {
     index at[3] = {0, 0, 0};
     for (int d = 0; d < dims; ++d) at[d] = item[d] - to.first[d];
-    slot = this->origin + at[0] * this->stride0 +
-           (dims > 1 ? at[1] * this->stride1 : 0) +
-           (dims > 2 ? at[2] * to.words : 0);
+    if (to.is_apart) {
+      index i = at[0];
+      for (int d = 1; d < dims; ++d) i = i * to.across[d - 1] + at[d];
+      slot = (uint32_t *)((char *)this->origin + i * to.step);
+      values = (char *)this->origin + to.values + i * to.pitch;
+    } else {
+      slot = (uint32_t *)(this->origin + at[0] * this->stride0 +
+                          (dims > 1 ? at[1] * this->stride1 : 0) +
+                          (dims > 2 ? at[2] * to.words : 0));
+      values = (char *)slot + to.values;
+    }
 #ifdef CELER_MARK // an item has all of its slots
     this->check.item = item;
     this->check.item_dims = dims;
@@ -79,7 +94,7 @@ template <class T, int D = 1> struct route : accessor<word, 3> {
               : dims > 1 ? w
                          : 0) = 0;
 #endif
-    *(uint32_t *)slot = 0;
+    slot[0] = 0;
   }
 
 private:
@@ -87,21 +102,20 @@ private:
     return i >= 0 && i < to.size[d];
   }
   CELER_FN void put(bool is_in, word key, const T &value) const {
-    uint32_t *const count = (uint32_t *)slot;
-    const uint32_t n = *count;
+    const uint32_t n = slot[0];
     if (n >= leads_nowhere) return;
-    *count = n + 1;
+    slot[0] = n + 1;
     if (n >= uint32_t(to.most)) return; // counted: so many would have done
     if (!is_in) {
-      *count = leads_nowhere | (n + 1);
-      slot[to.head] = key;
+      slot[0] = leads_nowhere | (n + 1);
+      *(word *)values = key;
       return;
     }
     if (to.is_wide)
-      slot[1 + n] = key;
+      ((word *)slot)[1 + n] = key;
     else
-      count[1 + n] = uint32_t(key);
-    char *into = (char *)(slot + to.head) + n * sizeof(T);
+      slot[1 + n] = uint32_t(key);
+    char *into = values + n * sizeof(T);
     if constexpr (alignof(T) <= sizeof(word)) {
       *(T *)into = value;
     } else {

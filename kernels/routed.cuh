@@ -26,27 +26,27 @@ CELER_FN int64_t lower_bound(const uint32_t *sorted, int64_t n, uint32_t key) {
   return low;
 }
 
-// Slots of an arena: of so many words for each item, `head` for its count and
-// its keys, which have 32 bits. `T`: what is pushed. `end`: keys that there
-// are, and the key of what was not pushed.
+// Slots of an arena, all counts and keys before all values. Keys have 32 bits.
+// `T`: what is pushed. `end`: keys that there are, and the key of what was not
+// pushed. `pitch`: bytes from an item's values to the next one's.
 template <class T> struct routed {
-  const word *at;
-  uint32_t items, most, words, head, end;
+  const uint32_t *at;
+  const char *values;
+  uint32_t items, most, pitch, end;
 
   CELER_FN int64_t places() const {
     return int64_t(items) * most;
   }
   CELER_FN T value(uint32_t place) const {
-    const word *const from = at + int64_t(place / most) * words + head;
+    const char *const from = values + int64_t(place / most) * pitch;
     if constexpr (alignof(T) <= sizeof(word))
       return ((const T *)from)[place % most];
     T out;
-    memcpy(&out, (const char *)from + place % most * sizeof(T), sizeof(T));
+    memcpy(&out, from + place % most * sizeof(T), sizeof(T));
     return out;
   }
   CELER_FN uint32_t key(uint32_t place, uint32_t *pushes) const {
-    const uint32_t *const slot =
-        (const uint32_t *)(at + int64_t(place / most) * words);
+    const uint32_t *const slot = at + int64_t(place / most) * (1 + most);
     const uint32_t k = place % most;
     *pushes = slot[0];
     return *pushes <= most && k < *pushes ? slot[1 + k] : end;
@@ -65,7 +65,8 @@ template <class T> struct routed {
   }
 
   CELER_FN void name_key(unsigned long long *wrong) const {
-    if (wrong[1] != 0) wrong[2] = at[int64_t(~wrong[1]) * words + head];
+    if (wrong[1] != 0)
+      wrong[2] = *(const word *)(values + int64_t(~wrong[1]) * pitch);
   }
 
   // Writes the keys of all places, and counts their lowest digits, so many;
@@ -106,8 +107,8 @@ template <class T> struct routed {
   // Of what was appended element i, for i below `room`; and where bin i begins,
   // and behind them the end of all, which stands in `count`, too.
   CELER_FN void append(int64_t i, const uint32_t *sorted, const uint32_t *order,
-                       int64_t *offsets, T *values, int64_t *count,
-                       int64_t room, unsigned long long *wrong) const {
+                       int64_t *offsets, T *into, int64_t *count, int64_t room,
+                       unsigned long long *wrong) const {
     const int64_t n = places();
     if (i == 0) name_key(wrong);
     if (i <= int64_t(end)) {
@@ -120,9 +121,9 @@ template <class T> struct routed {
     }
     if (i >= room) return;
     if (i < n && sorted[i] < end)
-      values[i] = value(order[i]);
+      into[i] = value(order[i]);
     else
-      memset((void *)&values[i], 0, sizeof(T));
+      memset((void *)&into[i], 0, sizeof(T));
   }
 
   // Combines what came to one key, number by number, into E[Width] at `to`:

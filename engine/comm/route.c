@@ -12,32 +12,31 @@
  * nowhere, beside what there was. The first word of values is that key. */
 #define LEADS_NOWHERE (1u << 31)
 
-static const uint64_t *slots_of(const cel_route_slots *s, int64_t item) {
-  return s->at + item * s->words;
+static uint32_t pushed(const cel_route_slots *s, int64_t item) {
+  return *(const uint32_t *)(s->at + item * s->step);
 }
 
-static uint32_t pushed(const uint64_t *slot) {
-  return *(const uint32_t *)slot;
+static const char *values_of(const cel_route_slots *s, int64_t item) {
+  return s->values + item * s->pitch;
 }
 
-static int64_t key_of(const cel_route_slots *s, const uint64_t *slot,
-                      int64_t k) {
-  return s->is_wide ? (int64_t)slot[1 + k]
+static int64_t key_of(const cel_route_slots *s, int64_t item, int64_t k) {
+  const char *slot = s->at + item * s->step;
+  return s->is_wide ? ((const int64_t *)slot)[1 + k]
                     : (int64_t)((const uint32_t *)slot)[1 + k];
 }
 
 void cel_route_look(const cel_route_slots *s, cel_route_fault *out) {
   *out = (cel_route_fault){.item = -1};
   for (int64_t i = 0; i < s->items; ++i) {
-    const uint64_t *slot = slots_of(s, i);
-    int64_t n = pushed(slot) & ~LEADS_NOWHERE;
+    int64_t n = pushed(s, i) & ~LEADS_NOWHERE;
     if (n > out->most) {
       out->most = n;
       out->most_item = s->first + i;
     }
-    if (pushed(slot) >= LEADS_NOWHERE && out->item < 0) {
+    if (pushed(s, i) >= LEADS_NOWHERE && out->item < 0) {
       out->item = s->first + i;
-      out->key = (int64_t)slot[s->head];
+      out->key = *(const int64_t *)values_of(s, i);
     }
   }
 }
@@ -104,10 +103,9 @@ static int64_t owner(const table *t, int64_t key, int64_t last) {
 static void count(const cel_route_slots *s, table *t) {
   int64_t rank = 0;
   for (int64_t i = 0; i < s->items; ++i) {
-    const uint64_t *slot = slots_of(s, i);
-    int64_t n = pushed(slot);
+    int64_t n = pushed(s, i);
     for (int64_t k = 0; k < n; ++k) {
-      rank = owner(t, key_of(s, slot, k), rank);
+      rank = owner(t, key_of(s, i, k), rank);
       ++t->give[rank];
     }
   }
@@ -127,11 +125,10 @@ static void copy_value(char *to, const char *from, uint32_t bytes) {
 static void pack(const cel_route_slots *s, table *t, cel_route_came *out) {
   int64_t rank = 0;
   for (int64_t i = 0; i < s->items; ++i) {
-    const uint64_t *slot = slots_of(s, i);
-    const char *value = (const char *)(slot + s->head);
-    int64_t n = pushed(slot);
+    const char *value = values_of(s, i);
+    int64_t n = pushed(s, i);
     for (int64_t k = 0; k < n; ++k, value += s->bytes) {
-      int64_t key = key_of(s, slot, k), at;
+      int64_t key = key_of(s, i, k), at;
       rank = owner(t, key, rank);
       at = t->next[rank]++;
       out->key[at] = key;
@@ -162,12 +159,10 @@ static int64_t runs_of(const cel_route_came *came) {
 static inline run run_of(const cel_route_came *came, int64_t i) {
   const cel_route_slots *s = came->slots;
   if (s == NULL) return (run){came->count, came->key, NULL, came->value, false};
-  const uint64_t *slot = slots_of(s, i);
-  uint32_t n = pushed(slot);
-  bool is_wrong = n > s->most;
-  return (run){is_wrong ? 0 : n, (const int64_t *)slot + 1,
-               s->is_wide ? NULL : (const uint32_t *)slot + 1,
-               (const char *)(slot + s->head), is_wrong};
+  const uint32_t *slot = (const uint32_t *)(s->at + i * s->step);
+  bool is_wrong = slot[0] > s->most;
+  return (run){is_wrong ? 0 : slot[0], (const int64_t *)slot + 1,
+               s->is_wide ? NULL : slot + 1, values_of(s, i), is_wrong};
 }
 
 static inline int64_t key_at(const run *r, int64_t i) {

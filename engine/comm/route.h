@@ -26,13 +26,14 @@
 
 /* What items of this rank have pushed. */
 typedef struct cel_route_slots {
-  const uint64_t *at; /* of the first item here */
-  int64_t first;      /* its number among all items */
+  const char *at;      /* count and keys of the first item here */
+  const char *values;  /* its values */
+  int64_t step, pitch; /* bytes from an item to the next: of these and those */
+  int64_t first;       /* its number among all items */
   int64_t items;
-  int64_t most, words; /* of an item: slots, and words of 8 bytes */
-  int64_t head;        /* words of its count and keys, before the values */
-  bool is_wide;        /* keys have 64 bits, not 32 */
-  uint32_t bytes;      /* of a value */
+  int64_t most;   /* slots of an item */
+  bool is_wide;   /* keys have 64 bits, not 32 */
+  uint32_t bytes; /* of a value */
 } cel_route_slots;
 
 /* What keys lead to: rows, which ranks share evenly. */

@@ -23,8 +23,10 @@ local function slots_of(items, most, first, is_wide)
       ffi.cast("int32_t *", slot + head)[n - 1] = pushes[n][2]
     end
   end
-  return ffi.new("cel_route_slots", { at = at, first = first or 0, items = #items, most = most,
-    words = words, head = head, is_wide = is_wide or false, bytes = 4 }), at
+  local bytes = ffi.cast("const char *", at)
+  return ffi.new("cel_route_slots", { at = bytes, values = bytes + 8 * head, step = 8 * words,
+    pitch = 8 * words, first = first or 0, items = #items, most = most, is_wide = is_wide or false,
+    bytes = 4 }), at
 end
 
 local function keys_of(rows, row) return ffi.new("cel_route_keys", { rows = rows, row = row }) end

@@ -29,21 +29,23 @@ local MOST_PLACES = 2 ^ 30
 local MANY = 256 -- values of a key, on average, from which on a group adds them up
 
 local keys = [[
-kernel void route_keys(group<1> g, in<uint64_t, DIMS> arena, out<uint32_t, 1> keys,
+kernel void route_keys(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> keys,
                        inout<uint32_t, 1> state, inout<uint64_t, 1> wrong, SLOTS,
                        local<uint32_t, PASSES * 256> mine,
                        local<uint64_t, CELER_WARP_ROOM(GROUP)> warps) {
-  celer::routed<T>{(const celer::word *)&arena(FIRST), items, most, words, head, end}
+  celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
+    pitch, end}
     .keys<PASSES>(g, &keys(0), &state(0), (unsigned long long *)&wrong(0), &mine[0], &warps[0]);
 }
 ]]
 
 local append = [[
-kernel void route_append(item<1> it, in<uint64_t, DIMS> arena, in<uint32_t, 1> sorted,
+kernel void route_append(item<1> it, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
                          in<uint32_t, 1> order, out<int64_t, 1> offsets, out<T, 1> values,
                          out<int64_t, 0> count, inout<uint64_t, 1> wrong, SLOTS,
                          int64_t room) {
-  celer::routed<T>{(const celer::word *)&arena(FIRST), items, most, words, head, end}
+  celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
+    pitch, end}
     .append(it[0], &sorted(0), &order(0), &offsets(0), &values(0), &count(), room,
             (unsigned long long *)&wrong(0));
 }
@@ -53,17 +55,19 @@ local combine = [[
 struct route_combine {
   CELER_FN E operator()(E a, E b) const { return (E)(OPERATOR); }
 };
-kernel void route_combine_some(item<1> it, in<uint64_t, DIMS> arena, in<uint32_t, 1> sorted,
+kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
                                in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
                                SLOTS, E identity) {
-  celer::routed<T>{(const celer::word *)&arena(FIRST), items, most, words, head, end}
+  celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
+    pitch, end}
     .combine<E, WIDTH, route_combine>(uint32_t(it[0]), &sorted(0), &order(0),
       (E *)&to(START) + it[0] * WIDTH, KEEP, identity, (unsigned long long *)&wrong(0));
 }
-kernel void route_combine_many(group<1> g, in<uint64_t, DIMS> arena, in<uint32_t, 1> sorted,
+kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
                                in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
                                SLOTS, E identity, local<T, GROUP> staged) {
-  celer::routed<T>{(const celer::word *)&arena(FIRST), items, most, words, head, end}
+  celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
+    pitch, end}
     .combine<E, WIDTH, route_combine>(g, uint32_t(g.number(0)), &sorted(0), &order(0),
       (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, (unsigned long long *)&wrong(0),
       &staged[0]);
@@ -74,7 +78,7 @@ kernel void route_combine_many(group<1> g, in<uint64_t, DIMS> arena, in<uint32_t
 local operators = { sum = "WIDE(a) + WIDE(b)", prod = "WIDE(a) * WIDE(b)", ["and"] = "a & b",
   ["or"] = "a | b", min = "b < a || b != b ? b : a", max = "a < b || b != b ? b : a" }
 
-local zeros = { "0", "0, 0", "0, 0, 0", "0, 0, 0, 0" }
+local zeros = { "0", "0, 0", "0, 0, 0" }
 
 ---@class celer.route_delivery
 ---@field what celer.route_task
@@ -85,27 +89,25 @@ local zeros = { "0", "0, 0", "0, 0, 0", "0, 0, 0, 0" }
 ---@field wrong celer.buffer
 
 local function kernel_for(source, d, more)
-  local arena = d.arena
-  local given = { T = d.type.name, DIMS = tostring(arena.dims), FIRST = zeros[arena.dims],
-    GROUP = tostring(GROUP),
-    SLOTS = "uint32_t items, uint32_t most, uint32_t words, uint32_t head, uint32_t end" }
-  local key = { given.T, given.DIMS }
+  local given = { T = d.type.name, GROUP = tostring(GROUP),
+    SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t pitch, uint32_t end" }
+  local key = { given.T }
   for k, v in sorted_pairs(more or {}) do given[k], key[#key + 1] = v, k .. v end
   return alone.kernel(source, given, table.concat(key, " "))
 end
 
 -- As kernels take them; and what comes behind.
 local function slots_of(d, ...)
-  return d.items, d.what.most, d.what.words, d.what.head, d.ends, ...
+  return d.what.values / 8, d.items, d.what.most, d.what.pitch, d.ends, ...
 end
 
 --- Whether a task's pushes can be delivered so.
 ---@param routed celer.routed
----@param is_wide boolean  keys have 64 bits
+---@param arena celer.route_arena
 ---@param space celer.space
 ---@return boolean
-function M.serves(routed, is_wide, space)
-  if not alone.is_alone() or settings.session or space.empty or is_wide then return false end
+function M.serves(routed, arena, space)
+  if not arena.is_apart or settings.session or space.empty or arena.is_wide then return false end
   local places, ends = routed.most, 1
   for d = 1, space.dims do places = places * (space.hi[d] - space.box.min[d - 1]) end
   for _, n in ipairs(routed.extents) do ends = ends * n end

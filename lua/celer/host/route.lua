@@ -29,9 +29,10 @@ end
 ---@field most integer
 ---@field room? integer  values that there is room for, of bins
 ---@field held_room? integer
----@field words integer
----@field head integer
----@field is_wide boolean
+---@field step? integer  where slots lie: see kernels/route.cuh; nil: there are none
+---@field pitch? integer
+---@field values? integer
+---@field is_wide? boolean
 ---@field bytes integer  of a value
 ---@field op? string  how elements are combined: `count` numbers of so many bytes
 ---@field class? string
@@ -39,8 +40,8 @@ end
 ---@field count? integer
 ---@field identity? string  what elements begin with; nil: with what they hold
 
-local fields = { "call", "name", "bins", "size", "first", "items", "most", "words", "head",
-  "is_wide", "bytes", "room", "held_room", "op", "class", "number", "count", "identity" }
+local fields = { "call", "name", "bins", "size", "first", "items", "most", "step", "pitch",
+  "values", "is_wide", "bytes", "room", "held_room", "op", "class", "number", "count", "identity" }
 
 --- A task as text, which is the same on all ranks.
 ---@param what celer.route_task
@@ -133,15 +134,24 @@ local function check(fault, what)
   end
 end
 
+-- This rank's, in rows of the range; where values lie apart, it has all.
+local function slots_of(arena, what)
+  if not arena or arena.h0 == arena.l0 then
+    return ffi.new("cel_route_slots", { most = what.most, bytes = what.bytes })
+  end
+  local row, at = product(what.items, 2), ffi.cast("const char *", (arena:pointer()))
+  local is_apart = what.values >= what.step
+  return ffi.new("cel_route_slots", { at = at, values = at + what.values, step = what.step,
+    pitch = what.pitch, first = is_apart and 0 or tonumber(arena.l0) * row,
+    items = is_apart and product(what.items, 1) or tonumber(arena.h0 - arena.l0) * row,
+    most = what.most, is_wide = what.is_wide, bytes = what.bytes })
+end
+
 -- What has come for this rank. Raises on all ranks alike, so that none goes on with less than it
 -- was to get, and none waits for another one.
 local function exchange(part, arena, what)
   open()
-  local row = product(what.items, 2)
-  local items = arena and tonumber(arena.h0 - arena.l0) * row or 0
-  local slots = ffi.new("cel_route_slots", { at = items > 0 and arena:pointer() or nil,
-    first = arena and tonumber(arena.l0) * row or 0, items = items, most = what.most,
-    words = what.words, head = what.head, is_wide = what.is_wide, bytes = what.bytes })
+  local slots = slots_of(arena, what)
   local keys = ffi.new("cel_route_keys", { rows = what.size[1], row = product(what.size, 2) })
   if what.bins then keys.rows, keys.row = product(what.size, 1), 1 end
   local came, fault = ffi.gc(ffi.new "cel_route_came", C.cel_route_release),

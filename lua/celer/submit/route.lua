@@ -28,14 +28,15 @@ local M = {}
 local MOST = 8 -- arenas that are kept of one buffer
 local MOST_PUSHES = 2 ^ 20 -- of an item
 local MOST_NARROW = 2 ^ 32 -- keys of which each has 32 bits
+local ONE_CHUNK = 2 ^ 40 -- items, more than there are
 local NAME = "celer.route"
 local fields = core.facts.access
 
 -- As kernels/route.cuh has it.
 ffi.cdef [[
 struct celer_routing {
-  int64_t size[3], first[3];
-  int32_t most, words, head, is_wide;
+  int64_t size[3], first[3], across[2], values;
+  int32_t most, words, step, pitch, is_wide, is_apart;
 };
 ]]
 
@@ -199,7 +200,7 @@ local function map_of(first, dims, n, bytes)
   local key = dims .. " " .. ffi.string(bytes, ffi.sizeof(bytes))
   local a, b, c = first[1], first[2], first[3]
   local map = maps[key] or ({
-    [0] = mapper.all,
+    [0] = mapper.another_all "route",
     function(chunk)
       return box.new({ chunk.min[0] - a, 0 }, { chunk.max[0] - a, n })
     end,
@@ -221,47 +222,64 @@ end
 ---@field buffer celer.buffer
 ---@field map celer.range_mapper
 ---@field packed ffi.cdata*
----@field words integer  of an item
----@field head integer  of these for its count and keys
+---@field at {step: integer, pitch: integer, values: integer}  as kernels/route.cuh has them
+---@field is_apart boolean  all counts and keys come before all values
 ---@field is_wide boolean  keys have 64 bits
 
-local function make_arena(key, routed, space)
+-- Where slots lie, of so many items: see kernels/route.cuh. `extents`: of the buffer.
+local function lay_out(routed, is_wide, is_apart, dims, items)
+  local most, keys, count = routed.most, is_wide and 8 or 4, 1
+  for d = 1, dims do count = count * items[d] end
+  local head, value = keys * (1 + most), 8 * math.ceil(most * routed.type.size / 8)
+  if is_apart then
+    local values = 64 * math.ceil(count * head / 64)
+    return { step = head, pitch = value, values = values, words = (head + value) / 8,
+      extents = { (values + count * value) / 8 } }
+  end
+  head = 8 * math.ceil(head / 8)
+  local n, extents = (head + value) / 8, { 1 }
+  for d = 1, dims do extents[d] = items[d] end
+  extents[math.max(dims, 1) + 1] = n
+  if dims == 3 then extents[3], extents[4] = extents[3] * n, nil end
+  return { step = 8 * n, pitch = 8 * n, values = head, words = n, extents = extents }
+end
+
+local function make_arena(key, routed, space, is_apart)
   local first, high = box.bounds(space.box)
-  local dims, most = space.dims, routed.most
-  local keys = 1
+  local dims, keys, items = space.dims, 1, {}
   for d = 1, routed.dims do keys = keys * routed.extents[d] end
+  for d = 1, dims do items[d] = math.max(high[d] - first[d], 1) end
   local is_wide = keys > MOST_NARROW
-  local head = is_wide and 1 + most or math.ceil((1 + most) / 2)
-  local n = head + math.ceil(most * routed.type.size / 8)
-  local extents = { 1, n }
-  for d = 1, dims do extents[d] = math.max(high[d] - first[d], 1) end
-  if dims == 3 then extents[3] = extents[3] * n else extents[math.max(dims, 1) + 1] = n end
-  local packed = ffi.new "struct celer_routing"
-  packed.most, packed.words, packed.head, packed.is_wide = most, n, head, is_wide and 1 or 0
+  local at = lay_out(routed, is_wide, is_apart, dims, items)
+  local packed = ffi.new("struct celer_routing", { most = routed.most, words = at.words,
+    step = at.step, pitch = at.pitch, values = at.values, is_wide = is_wide and 1 or 0,
+    is_apart = is_apart and 1 or 0 })
   for d = 1, dims do packed.first[d - 1] = first[d] end
+  for d = 2, dims do packed.across[d - 2] = items[d] end
   for d = 1, routed.dims do packed.size[d - 1] = routed.extents[d] end
   local bytes = ffi.new("uint8_t[?]", ffi.sizeof(packed))
   ffi.copy(bytes, packed, ffi.sizeof(packed))
-  return { key = key, described = {}, words = n, head = head, is_wide = is_wide, packed = bytes,
-    map = map_of(first, dims, n, bytes),
-    buffer = buffers.new("uint64_t", extents, { name = "pushes to " .. routed.name }) }
+  return { key = key, described = {}, at = at, is_apart = is_apart,
+    is_wide = is_wide, packed = bytes,
+    map = map_of(is_apart and {} or first, is_apart and 0 or dims, at.words, bytes),
+    buffer = buffers.new("uint64_t", at.extents, { name = "pushes to " .. routed.name }) }
 end
 
 -- The newest first. Of too many the oldest goes: on all ranks the same.
-local function arena_of(routed, space)
+local function arena_of(routed, space, is_apart)
   local owner = routed.offsets or routed.buffer -- a list's values may be others soon
   local list = rawget(owner, "route_arenas") or {}
   rawset(owner, "route_arenas", list)
   local lo, hi = box.bounds(space.box)
   local key = table.concat({ routed.most, routed.type.size, space.dims, table.concat(lo, " "),
-    table.concat(hi, " "), table.concat(routed.extents, " ") }, ", ")
+    table.concat(hi, " "), table.concat(routed.extents, " "), tostring(is_apart) }, ", ")
   for i, one in ipairs(list) do
     if one.key == key then
       table.insert(list, 1, table.remove(list, i))
       return one
     end
   end
-  local made = make_arena(key, routed, space)
+  local made = make_arena(key, routed, space, is_apart)
   table.insert(list, 1, made)
   if list[MOST + 1] then table.remove(list).buffer:free() end
   return made
@@ -303,8 +321,11 @@ local function describe(routed, space, arena)
   for d = 1, space.dims do items[d] = high[d] - first[d] end
   local what = { call = "cg:route", name = routed.name, bins = routed.how == "append",
     size = routed.extents, first = first, items = items, most = routed.most,
-    words = arena and arena.words or 1, head = arena and arena.head or 1,
-    is_wide = arena and arena.is_wide or false, bytes = routed.type.size }
+    bytes = routed.type.size }
+  if arena then
+    what.step, what.pitch, what.values = arena.at.step, arena.at.pitch, arena.at.values
+    what.is_wide = arena.is_wide
+  end
   if what.bins then
     what.room = routed.buffer.size[0]
     what.held_room = routed.keep and (routed.held or routed.buffer).size[0] or 0
@@ -371,7 +392,7 @@ end
 -- Submits what brings what was pushed where it belongs.
 local function bring(routed, space, arena, flag)
   local what, on_gpu = described(routed, space, arena), require "celer.arrays.routed"
-  if not flag and arena and on_gpu.serves(routed, arena.is_wide, space) then
+  if not flag and arena and on_gpu.serves(routed, arena, space) then
     require("celer.submit.queue").beside(function()
       on_gpu.deliver(routed, describe(routed, space, arena), what, arena)
     end)
@@ -447,6 +468,17 @@ function M.refuse(call, name)
   fail("%s: %s is routed to, which only kernels do: their items push to it", call, name)
 end
 
+-- Whether one GPU has all items, in one chunk, which a hint sees to.
+local function has_one_chunk(group)
+  local hints = group.hints
+  if not require("celer.arrays.alone").is_alone() or hints.granularity
+    or (hints.oversubscribe or 1) > 1 then
+    return false
+  end
+  group:hint { granularity = ONE_CHUNK }
+  return true
+end
+
 --- Of a group that is to get a kernel, with accesses by cg:route: gives it arenas in the place
 --- of the buffers.
 ---@param group celer.command_group
@@ -458,6 +490,7 @@ function M.resolve(group, call, kernel, range)
   group.routes = false
   check(group, call, kernel, range)
   local space, list = spaces.of(range, call), {}
+  local is_apart = has_one_chunk(group)
   local flag = group.more and group.more.when
   for i = 1, group.n do
     local access = group[i]
@@ -468,7 +501,7 @@ function M.resolve(group, call, kernel, range)
           .. "and may come to %.0f: make it with a capacity, or call list:fit(spare) before", call,
           routed.name, routed.list.capacity, needed(routed, space))
       end
-      local arena = arena_of(routed, space)
+      local arena = arena_of(routed, space, is_apart)
       rawset(access, fields.buffer, arena.buffer)
       rawset(access, fields.map, arena.map)
       rawset(access, fields.spelt, "discard_write")
