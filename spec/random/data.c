@@ -672,12 +672,14 @@ static cel_status exchange(const program *p, const step *s,
                            const cel_call *call, cel_route_slots *slots,
                            cel_route_came *came) {
   const cel_view *pushed = &call->view[0];
-  *slots = (cel_route_slots){.at = begin_of(pushed, 8),
+  char *at = begin_of(pushed, 8);
+  *slots = (cel_route_slots){.at = at,
+                             .values = at + (size_t)head_of(s) * 8,
+                             .step = (int64_t)WORDS * 8,
+                             .pitch = (int64_t)WORDS * 8,
                              .first = pushed->box.min[0],
                              .items = rows_in(pushed),
                              .most = MOST_PUSHES,
-                             .words = WORDS,
-                             .head = head_of(s),
                              .is_wide = s->wide,
                              .bytes = (uint32_t)(s->type.size * s->type.count)};
   cel_route_keys keys = {rows_of(p, s->to), row_elements(p, s->to)};
