@@ -33,8 +33,9 @@
  * behind it, by ce2. Its if-conversion always takes a way that conditions on
  * integers rule out; so comparisons of fractions must not become such ones
  * behind what finds these ways, by forwprop3. (It says in notes that both are
- * off.) Large local arrays touch each page of theirs, so that none of them
- * reaches beyond what lies below the stack (thread.h). */
+ * off.) A loop that never ends stays one, for the watchdog to name. Large local
+ * arrays touch each page of theirs, so that none of them reaches beyond what
+ * lies below the stack (thread.h). */
 static const char *const flags[] = {
     "-std=c++17",
     "-O3",
@@ -46,6 +47,7 @@ static const char *const flags[] = {
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fstack-clash-protection",
+    "-fno-finite-loops",
     "-w",
     "-fdiagnostics-color=never",
     "-fmax-errors=8", /* from here on for g++ alone */

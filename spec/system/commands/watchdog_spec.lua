@@ -179,4 +179,22 @@ os.execute("sleep 1.5")
     assert.equal(2, r.status)
     assert.matches("%-%-watchdog must be a whole number from 0 to 86400, not \"soon\"", r.stderr)
   end)
+
+  it("names a kernel in which a loop never ends, though nothing comes of it", function()
+    local r = run([==[
+local v = celer.zeros("int", 4)
+local k = celer.kernel(function(i, v)
+  local k = 0
+  while v[i] < 5 do k = (k + 1) % 7 if k == 9 then v[i] = 1 end end
+end, { name = "for_ever" })
+local ffi = require "ffi"
+ffi.cdef "int getpid(void);"
+os.execute((([[(until grep -q "nothing has moved" $1; do sleep 0.1; done
+  kill -9 $2) > /dev/null 2>&1 &]]):gsub("$1", said):gsub("$2", ffi.C.getpid())))
+k(4, v)
+q:wait()
+print "it ended"]==], { "--watchdog", "1", "--backend", "cpu" })
+    assert.equal("", r.stdout)
+    assert.matches("task 'for_ever'", r.stderr)
+  end)
 end)
