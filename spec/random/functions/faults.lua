@@ -58,6 +58,7 @@ local faults = {
       .. "  return a < b || (a == b && signbit(a)) ? a : b;\n}\n"
       .. "template <class T> CELER_FN T zeros_max(T a, T b) {\n"
       .. "  return a > b || (a == b && signbit(b)) ? a : b;\n}\n" },
+  -- By it an index that was clamped may be a NaN, which leaves its buffer: a batch may crash.
   ["another NaN"] = { text = replacing("lua::(m[ia][nx]<double>)", "first_%1"),
     head = "template <class T> CELER_FN T first_min(T a, T b) { return b < a ? b : a; }\n"
       .. "template <class T> CELER_FN T first_max(T a, T b) { return b > a ? b : a; }\n" },
