@@ -2,9 +2,8 @@
 // buffer. It stands after celer.cuh where a source mentions it.
 //
 // Items from which no index leaves the buffer know that, and read as in<T, D>
-// does. On the processor a row of items is computed in parts, of such and of
-// others. On a GPU each item compares its own coordinates, once, and then
-// computes in one of two ways.
+// does. A row of items is computed in parts, of such and of others; on a GPU
+// what a thread has of it.
 #ifndef CELER_NEAR_CUH
 #define CELER_NEAR_CUH
 
