@@ -90,13 +90,16 @@ static int32_t whole_lanes(int32_t columns) {
 }
 
 /* Whether threads may keep their columns of what all steps write: so much as
- * registers hold, and read beside it no further than the next lane has it. */
+ * registers hold, and read beside it no further than the next lane has it. What
+ * views do at edges by themselves would be compiled for each element that is
+ * read, which takes minutes. */
 static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
   const int32_t dims = fold->step[0].work->cuda->dims;
   uint32_t held = 0;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
     uint32_t written = 0;
+    if (step->work->cuda->edges) return false;
     for (int32_t k = 0; k < step->call.views; ++k) {
       const cel_fold_view *use = &step->use[k];
       if (use->array < 0) continue;

@@ -99,6 +99,7 @@ static cel_cuda_kernel *lay_out(const cel__kernel *kernel, const char *name,
     a->size = size;
     if (!a->view) a->from = value = aligned(value, align);
     if (!a->view) value += size;
+    k->edges = k->edges || (!a->view && p->dims != 0);
     a->reducer = p->kind == CEL_PARAM_REDUCER;
     a->array = a->reducer && p->dims > 0;
     if (a->reducer) {

@@ -62,6 +62,21 @@ local function step()
 end
 ]]
 
+local ROW = [[
+a, b = celer.buffer("float", { n }), celer.buffer("float", { n })
+local fill = celer.kernel("kernel void fill(item<1> it, out<float, 1> a) { a(it[0]) = 1; }")
+for _, x in ipairs { a, b } do
+  q:submit(function(cg) cg:parallel_for({ n }, fill, cg:discard_write(x)) end)
+end
+local rod = celer.kernel(function(x, now, after)
+  after[x] = now[math.min(x + 1, n - 1)] - now[math.max(x - 1, 0)]
+end, { name = "rod" })
+local function step()
+  q:parallel_for({ n }, rod, a, b)
+  a, b = b, a
+end
+]]
+
 -- Each kernel is a module of its own, and one has a struct of the user's.
 local CHAIN = [[
 celer.struct("pair", "float low, high;")
@@ -121,6 +136,15 @@ describe("a fold on a GPU", function()
       for i = 1, 16 do want[i] = tiles .. " of 64 8 1" end
       assert.same(want, last_launches(r, 16))
     end
+  end)
+
+  it("is one launch for eight steps of one dimension, of warps", function()
+    local r = run(ROW .. LOOP, { "--fold", "8" }, {})
+    if not r then return pending(cuda.no_nvrtc) end
+    assert.equal("ready\n", r.stdout, r.stderr)
+    local want = {}
+    for i = 1, 8 do want[i] = "3 1 1 of 32 1 1" end
+    assert.same(want, last_launches(r, 8))
   end)
 
   -- How many there are once the loop has said that it is ready.
