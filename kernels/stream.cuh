@@ -143,6 +143,10 @@ struct stream<L, fold_elements<E...>, Steps...> {
   static constexpr int right = (L::above1 + own - 1) / own * own;
   static_assert(of.side <= own, "lanes know their neighbours alone");
 
+  // Warps that a multiprocessor is to have room for, which leaves a thread 128
+  // registers, or 168 for longer elements or more arrays.
+  static constexpr int resident = (E::size + ... + 0) <= 8 ? 16 : 12;
+
   template <class Of> struct cell {
     typename Of::unit part[Of::size / sizeof(typename Of::unit)];
   };
@@ -564,36 +568,13 @@ struct stream<L, fold_elements<E...>, Steps...> {
     return levels;
   }
 
-  // Where the block is: the rows of a warp are in the launch's flags. Columns
-  // begin where pieces are aligned. The first and the last strip have to do
-  // with edges, which takes longer: they come first, with half as many rows.
-  static __device__ __forceinline__ int place_block(const launch &w,
-                                                    stretch &t) {
-    constexpr int useful = columns - left - right;
-    const int first = int(w.min[D - 1]) & -own;
-    const int end = int(w.min[D - 1]) + int(w.extent[D - 1]);
-    const unsigned strips = unsigned(end - first + useful - 1) / useful;
-    unsigned strip = blockIdx.x;
-    if constexpr (D == 2) {
-      const unsigned few = (w.flags + 1) / 2, outer = strips < 2 ? strips : 2;
-      const unsigned edges = outer * ((w.extent[0] + few - 1) / few);
-      const bool edge = blockIdx.x < edges;
-      const unsigned at = edge ? blockIdx.x : blockIdx.x - edges;
-      const unsigned across = edge ? outer : strips - outer;
-      const unsigned rows = edge ? few : w.flags, row = at / across * rows;
-      strip = at % across;
-      strip = !edge ? strip + 1 : strip == 1 ? strips - 1 : 0;
-      t.begin = int(w.min[0]) + int(row);
-      t.end =
-          t.begin + int(w.extent[0] - row < rows ? w.extent[0] - row : rows);
-    }
-    return first - left + int(strip) * useful;
-  }
+  static constexpr int useful = columns - left - right;
 
-  static __device__ __forceinline__ void run(const packed &p) {
+  static __device__ __forceinline__ void strip_of(const packed &p, stretch &t,
+                                                  unsigned strip) {
     const fold_launch &l = p.launch;
-    stretch t = {0, 1, 0, {}, false, false};
-    const int low = place_block(l.where, t);
+    const int low =
+        (int(l.where.min[D - 1]) & -own) - left + int(strip) * useful;
     const int tx = int(threadIdx.x) * own;
     const bool inner = low - of.side >= l.inner_min[1] &&
                        low + columns + of.side <= l.inner_max[1];
@@ -608,13 +589,42 @@ struct stream<L, fold_elements<E...>, Steps...> {
     else
       body<false>(p, t);
   }
+
+  // The rows of a warp are in the launch's flags; of one dimension it takes one
+  // strip after another. Strips begin where pieces are aligned. The first and
+  // the last one have to do with edges, which takes longer: they come first,
+  // with half as many rows.
+  static __device__ __forceinline__ void run(const packed &p) {
+    const launch &w = p.launch.where;
+    const int first = int(w.min[D - 1]) & -own;
+    const int end = int(w.min[D - 1]) + int(w.extent[D - 1]);
+    const unsigned strips = unsigned(end - first + useful - 1) / useful;
+    stretch t = {0, 1, 0, {}, false, false};
+    if constexpr (D == 1) {
+#pragma unroll 1
+      for (unsigned i = blockIdx.x; i < strips; i += gridDim.x)
+        strip_of(p, t, i);
+    } else {
+      const unsigned few = (w.flags + 1) / 2, outer = strips < 2 ? strips : 2;
+      const unsigned edges = outer * ((w.extent[0] + few - 1) / few);
+      const bool edge = blockIdx.x < edges;
+      const unsigned at = edge ? blockIdx.x : blockIdx.x - edges;
+      const unsigned across = edge ? outer : strips - outer, i = at % across;
+      const unsigned rows = edge ? few : w.flags, row = at / across * rows;
+      t.begin = int(w.min[0]) + int(row);
+      t.end =
+          t.begin + int(w.extent[0] - row < rows ? w.extent[0] - row : rows);
+      strip_of(p, t, !edge ? i + 1 : i == 1 ? strips - 1 : 0);
+    }
+  }
 };
 
 } // namespace celer
 
-// Twelve warps at a time leave each thread 168 registers.
 #define CELER_FLOW(around, ...)                                                \
-  extern "C" __global__ void __launch_bounds__(32, 12) celer_fused(            \
-      const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
+  extern "C" __global__ void __launch_bounds__(                                \
+      32, celer::stream<CELER_MARGIN around, __VA_ARGS__>::resident)           \
+      celer_fused(const __grid_constant__ celer::fold<__VA_ARGS__>::packed     \
+                      celer_given) {                                           \
     celer::stream<CELER_MARGIN around, __VA_ARGS__>::run(celer_given);         \
   }

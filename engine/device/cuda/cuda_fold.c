@@ -192,7 +192,9 @@ static cel_fused_way way_of(const cel_fold_job *fold) {
   bool suits = true;
   if (!reaches_in(fold, 0) && !reaches_in(fold, 1)) return CEL_FUSED_CHAIN;
   for (int d = 0; d < dims; ++d) suits = suits && first->range.max[d] >= SHORT;
-  if (dims > 1 && cel_box_volume(&first->chunk) < cel__cuda_fold_stream_items)
+  if (dims > 1 && fold->arrays > 0 &&
+      cel_box_volume(&first->chunk) / fold->arrays <
+          cel__cuda_fold_stream_items)
     suits = false;
   return suits && cel__cuda_fold_pattern(&two, CEL_FUSED_STREAM, &of)
              ? CEL_FUSED_STREAM
@@ -337,27 +339,34 @@ static int32_t rows_of(const cel_fused *fused, int64_t height, int64_t across,
   return (int32_t)rows;
 }
 
+/* Where dimension 1 begins and ends, which takes longest, blocks have half as
+ * many rows. Of one dimension there are as many blocks as there is room for. */
 static void shape_stream(const cel_cuda_device *device, int32_t d,
                          const cel_fused *fused, int32_t dims,
                          const cel_box *chunk, cel__launch_shape *out) {
   enum {
     QUARTERS = 4
   }; /* of a multiprocessor, each takes one warp at a time */
-  const int64_t height = dims > 1 ? chunk->max[0] - chunk->min[0] : 1;
   const int64_t left = chunk->min[dims - 1] & -(int64_t)CEL_FUSED_OWN;
   const uint32_t across =
       over(chunk->max[dims - 1] - left, CEL_FUSED_LANES * CEL_FUSED_OWN -
                                             whole_lanes(fused->around[2]) -
                                             whole_lanes(fused->around[3]));
+  *out = (cel__launch_shape){
+      .grid = {across, 1, 1}, .block = {CEL_FUSED_LANES, 1, 1}, .each = 1};
+  if (dims == 1) {
+    uint32_t most = (uint32_t)(device->multiprocessors * fused->resident[d]);
+    if (across > most) out->grid[0] = most;
+    return;
+  }
+  const int64_t height = chunk->max[0] - chunk->min[0];
   const int32_t rows = rows_of(fused, height, across,
                                (int64_t)device->multiprocessors * QUARTERS,
                                (fused->resident[d] + QUARTERS - 1) / QUARTERS);
-  const uint32_t outer = dims == 1 ? 0 : across < 2 ? across : 2;
-  *out = (cel__launch_shape){.grid = {(across - outer) * over(height, rows) +
-                                          outer * over(height, (rows + 1) / 2),
-                                      1, 1},
-                             .block = {CEL_FUSED_LANES, 1, 1},
-                             .each = rows + 1};
+  const uint32_t outer = across < 2 ? across : 2;
+  out->grid[0] = (across - outer) * over(height, rows) +
+                 outer * over(height, (rows + 1) / 2);
+  out->each = rows + 1;
 }
 
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
