@@ -59,9 +59,19 @@ static void make_fields(cel_random *r, program *p) {
   }
 }
 
+static bool has_fields(uint64_t seed, cel_random *r) {
+  r->state = seed ^ 0x6669656c64;
+  return cel_random_chance(r, 30);
+}
+
+bool seed_has_fields(uint64_t seed) {
+  cel_random r;
+  return has_fields(seed, &r);
+}
+
 void fields_generate(program *p) {
-  cel_random r = {p->seed ^ 0x6669656c64};
-  if (cel_random_chance(&r, 30)) make_fields(&r, p);
+  cel_random r;
+  if (has_fields(p->seed, &r)) make_fields(&r, p);
 }
 
 /* ---- what steps have in common ------------------------------------------- */

@@ -332,6 +332,7 @@ step *step_add(program *p);
 /* chains.c: adds the fields of a program that is to have chains; and to one
  * that has fields maybe a chain, which may free others of its buffers. */
 void fields_generate(program *p);
+bool seed_has_fields(uint64_t seed);
 void chain_generate(program *p, bool *freed);
 bool same_weights(const step *a, const step *b);
 bool same_split(const step *a, const step *b);

@@ -1,6 +1,6 @@
 /* random_programs [--threads | --cuda | --mpi | --dry | --folded]
  *                 [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink]
- *                 [--print] [--data] [--diverge] [--fail] [--lose]
+ *                 [--print] [--data] [--chains] [--diverge] [--fail] [--lose]
  *                 [--fault NAME]: drop, swap, duplicate; thin, flat, dead,
  *                 discard, rest; near, rim, stay, unread; kept, stale, haste
  *
@@ -12,10 +12,9 @@
  * is simulated. With --dry each rank makes a dry run, and their graphs are
  * checked. With --folded there is no engine, but an interpreter that takes
  * steps together. With --data only programs that have images, routes and lists
- * are run, and counted. With --diverge one rank's program differs in one thing,
- * with
- * --fail a task fails; every rank must say so. With --lose a rank dies or falls
- * silent; all end, or all go on.
+ * are run, and counted; with --chains those that have fields. With --diverge
+ * one rank's program differs in one thing, with --fail a task fails; every rank
+ * must say so. With --lose a rank dies or falls silent; all end, or all go on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +33,8 @@
 #endif
 
 typedef struct options {
-  bool threads, cuda, mpi, dry, folded, shrink, print, data, diverge, fail,
-      lose;
+  bool threads, cuda, mpi, dry, folded, shrink, print, data, chains, diverge,
+      fail, lose;
   uint64_t seed, count;
   double seconds;
   int ranks;
@@ -50,7 +49,7 @@ static int usage(void) {
       stderr,
       "random_programs [--threads | --cuda | --mpi | --dry | --folded]\n"
       "  [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
-      "[--data] "
+      "[--data] [--chains] "
       "[--diverge] [--fail] [--lose]\n"
       "  [--fault "
       "drop|swap|duplicate|thin|flat|dead|discard|rest|near|rim|stay|unread|"
@@ -116,6 +115,8 @@ static bool parse(int argc, char **argv, options *o) {
       o->lose = true;
     else if (strcmp(argv[i], "--data") == 0)
       o->data = true;
+    else if (strcmp(argv[i], "--chains") == 0)
+      o->chains = true;
     else if (strcmp(argv[i], "--print") == 0)
       o->print = true;
     else if (i + 1 == argc || !parse_value(o, argv[i], argv[i + 1]))
@@ -212,6 +213,7 @@ int main(int argc, char **argv) {
   for (uint64_t seed = o.seed; run < o.count && (o.seconds <= 0 || now() < end);
        ++seed) {
     if (o.data && !seed_has_data(seed)) continue;
+    if (o.chains && !seed_has_fields(seed)) continue;
     failures += !run_seed(&o, seed);
     ++run;
   }
