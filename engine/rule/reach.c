@@ -2,10 +2,12 @@
 
 #include "rule/eval.h"
 
-/* A value on the stack: a constant, or an end of the chunk and a constant. */
+/* A value on the stack: a constant, or an end of the chunk and a constant; and
+ * what that constant is where nothing holds the value outwards, as it does `at`
+ * a number. */
 typedef struct value {
-  bool follows;
-  int64_t c;
+  bool follows, held;
+  int64_t c, loose, at;
 } value;
 
 /* Which of two is further from the item, of a lower or upper bound. */
@@ -18,12 +20,20 @@ static int64_t farther(bool upper, int64_t a, int64_t b) {
  * chunk's end that is furthest from there: false where that is further than an
  * item and what it reads, as for u[math.min(i, 3)]. But where i is below n,
  * u[math.min(i + 1, n - 1)] is as near as u[i] or u[i + 1]. */
-static bool hold(int64_t op, bool upper, int64_t at, int64_t last, int64_t *c) {
+static bool hold(int64_t op, bool upper, int64_t at, int64_t last, value *x) {
   if (op == (upper ? CEL_RULE_LOW : CEL_RULE_HIGH)) return true;
-  int64_t held = at - last, most = farther(upper, *c, 0);
+  int64_t held = at - last, most = farther(upper, x->c, 0);
   if (farther(upper, most, held) != most) return false;
-  *c = farther(upper, *c, held);
+  x->at = x->held ? farther(upper, x->at, at) : at;
+  x->held = true;
+  x->c = farther(upper, x->c, held);
   return true;
+}
+
+static void move(value *x, int64_t by) {
+  x->c += by;
+  x->loose += by;
+  x->at += by;
 }
 
 /* x op y of which at least one follows the chunk; false where that is no end of
@@ -33,19 +43,22 @@ static bool combine(int64_t op, bool upper, int64_t last, value *x,
   switch (op) {
   case CEL_RULE_ADD:
     if (x->follows && y->follows) return false;
-    *x = (value){true, x->c + y->c};
+    int64_t by = x->follows ? y->c : x->c;
+    if (!x->follows) *x = *y;
+    move(x, by);
     return true;
   case CEL_RULE_SUB:
     if (y->follows) return false;
-    x->c -= y->c;
+    move(x, -y->c);
     return true;
   case CEL_RULE_LOW:
   case CEL_RULE_HIGH: {
     bool both = x->follows && y->follows;
     int64_t at = x->follows ? y->c : x->c;
     if (!x->follows) *x = *y;
-    if (!both) return hold(op, upper, at, last, &x->c);
-    x->c = farther(upper, x->c, y->c);
+    if (!both) return hold(op, upper, at, last, x);
+    x->loose = x->c = farther(upper, x->c, y->c);
+    x->held = false;
     return true;
   }
   default: return false;
@@ -56,9 +69,10 @@ static bool end_of_chunk(int64_t op, int64_t word, int j, bool upper) {
   return op == (upper ? CEL_RULE_MAX : CEL_RULE_MIN) && word == j;
 }
 
-/* The constant of a bound that follows its end of the chunk in dimension j. */
-static bool offset_of(const cel_rule_use *use, int b, int j, bool upper,
-                      int64_t *out) {
+/* A bound of box b in dimension j; false where it neither follows its end of
+ * the chunk nor is a constant. */
+static bool bound_of(const cel_rule_use *use, int b, int j, bool upper,
+                     value *out) {
   const cel_rule_box *box = &use->rule->desc.box[b];
   const int64_t *code = use->rule->desc.code + box->start[j][upper];
   int64_t last = upper ? use->range.min[j] + 1 : use->range.max[j] - 1;
@@ -80,19 +94,22 @@ static bool offset_of(const cel_rule_use *use, int b, int j, bool upper,
     bool varies = op == CEL_RULE_MIN || op == CEL_RULE_MAX;
     if (varies && !follows) return false;
     int64_t c = follows ? 0 : cel__variable_eval(use, &use->range, op, word);
-    stack[top++] = (value){follows, c};
+    stack[top++] = (value){.follows = follows, .c = c, .loose = c};
   }
-  *out = stack[0].c;
-  return stack[0].follows;
+  *out = stack[0];
+  return true;
+}
+
+static bool meets_ends(const cel_rule_use *use, int j) {
+  const cel_box *range = &use->range, *extent = &use->extent;
+  return range->min[j] == extent->min[j] && range->max[j] == extent->max[j];
 }
 
 /* Moves a box by an extent to where it is nearest to the item, if both ends of
  * the buffer are those of the range. */
 static bool wrap(const cel_rule_use *use, int j, int64_t *low, int64_t *high) {
-  const cel_box *range = &use->range, *extent = &use->extent;
-  const int64_t n = extent->max[j] - extent->min[j], turns[] = {-n, n};
-  if (range->min[j] != extent->min[j] || range->max[j] != extent->max[j])
-    return false;
+  const int64_t n = use->extent.max[j] - use->extent.min[j], turns[] = {-n, n};
+  if (!meets_ends(use, j)) return false;
   int64_t far = -*low > *high ? -*low : *high, by = 0;
   for (int i = 0; i < 2; ++i) {
     int64_t below = -(*low + turns[i]), above = *high + turns[i];
@@ -106,6 +123,49 @@ static bool wrap(const cel_rule_use *use, int j, int64_t *low, int64_t *high) {
   return by != 0;
 }
 
+/* Whether a bound follows the chunk, and the other one is the end of the buffer
+ * where what is read around it begins, as of u[(i + 1) % n]: the items that
+ * leave the other end read from there on. So many of them. */
+static bool begins_at_end(const cel_rule_use *use, int j, bool upper,
+                          const value *follows, const value *fixed,
+                          int64_t *beyond) {
+  const cel_box *extent = &use->extent;
+  const int64_t n = extent->max[j] - extent->min[j];
+  const int64_t end = upper ? extent->min[j] : extent->max[j];
+  if (!meets_ends(use, j) || !follows->follows || fixed->follows ||
+      fixed->c != end)
+    return false;
+  *beyond = upper ? follows->c + n : n - follows->c;
+  return *beyond >= 0 && *beyond <= n / 2;
+}
+
+/* How far box b reaches below the item and above it in dimension j. */
+static bool offsets_of(const cel_rule_use *use, int b, int j, int64_t *low,
+                       int64_t *high, bool *wraps) {
+  value from, to;
+  if (!bound_of(use, b, j, false, &from) || !bound_of(use, b, j, true, &to))
+    return false;
+  /* Where it is held there, the box has nothing of the buffer. */
+  if (from.held && from.at >= use->extent.max[j]) from.c = from.loose;
+  if (to.held && to.at <= use->extent.min[j]) to.c = to.loose;
+  if (from.follows && to.follows) {
+    *low = from.c;
+    *high = to.c;
+    *wraps = wrap(use, j, low, high);
+    return true;
+  }
+  int64_t beyond;
+  *wraps = true;
+  *low = *high = 0;
+  if (begins_at_end(use, j, true, &to, &from, &beyond))
+    *high = beyond;
+  else if (begins_at_end(use, j, false, &from, &to, &beyond))
+    *low = -beyond;
+  else
+    return false;
+  return true;
+}
+
 bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
   const cel_rule_desc *desc = &use->rule->desc;
   if (use->rule->listing != NULL || use->rule->families || desc->boxes == 0 ||
@@ -116,10 +176,8 @@ bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
     int beside = 0;
     for (int j = 0; j < desc->buffer_dims; ++j) {
       int64_t low, high;
-      if (!offset_of(use, b, j, false, &low) ||
-          !offset_of(use, b, j, true, &high))
-        return false;
-      bool wraps = wrap(use, j, &low, &high);
+      bool wraps;
+      if (!offsets_of(use, b, j, &low, &high, &wraps)) return false;
       reach.wraps[j] = reach.wraps[j] || wraps;
       if (-low > reach.below[j]) reach.below[j] = -low;
       if (high > reach.above[j]) reach.above[j] = high;

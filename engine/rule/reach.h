@@ -8,7 +8,8 @@
  *
  * Where the range has all of the buffer in a dimension, its ends may meet there
  * (`wraps`): a box that lies an extent away counts as if it lay beyond the
- * other end, as the boxes of celer.periodic do.
+ * other end, as the boxes of celer.periodic do; also one that begins there at
+ * the end, as of u[(i + 1) % n].
  * Cost: a few ns per bound. Pure. Thread: any.
  */
 #ifndef CEL_RULE_REACH_H

@@ -115,6 +115,7 @@ static void pick_wraps(cel_random r, stencil *s) {
   r.state ^= 0x77726170;
   if (s->in_range || s->held || !cel_random_chance(&r, 20)) return;
   for (int d = 0; d < CEL_DIMS; ++d) s->wraps[d] = cel_random_chance(&r, 60);
+  s->cut = cel_random_chance(&r, 40);
 }
 
 static void pick_stencil(chain *c) {

@@ -434,6 +434,7 @@ typedef struct stencil {
   bool in_range; /* within the step's range, which lies in the buffer */
   bool held;     /* no item reads beyond the range's last or first alone */
   bool wraps[CEL_DIMS]; /* around the buffer's ends, as if these met */
+  bool cut;             /* there from the other end on, as by i % n */
 } stencil;
 rule *rule_stencil(cel_random *r, const step *s, const buffer *b,
                    const stencil *what);

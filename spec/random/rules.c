@@ -496,6 +496,12 @@ static void hold(builder *b, int j, int side, bool inwards) {
 static void stencil_side(builder *b, int box, int j, int side, int64_t by,
                          int turn, const stencil *what) {
   begin(b, box, j, side);
+  if (what->cut && turn != 0 && side == (turn > 0)) {
+    if (side == 1) variable(b, CEL_RULE_BUFFER, j);
+    if (side == 0) number(b, 0);
+    end(b, box, j, side);
+    return;
+  }
   variable(b, side == 0 ? CEL_RULE_MIN : CEL_RULE_MAX, j);
   if (by != 0) {
     number(b, by);
@@ -504,6 +510,10 @@ static void stencil_side(builder *b, int box, int j, int side, int64_t by,
   if (turn != 0) {
     variable(b, CEL_RULE_BUFFER, j);
     word(b, turn < 0 ? CEL_RULE_SUB : CEL_RULE_ADD);
+    /* Held where nothing of the buffer is left. */
+    if (what->cut && turn > 0) variable(b, CEL_RULE_BUFFER, j);
+    if (what->cut && turn < 0) number(b, 0);
+    if (what->cut) word(b, turn > 0 ? CEL_RULE_LOW : CEL_RULE_HIGH);
   }
   if (what->in_range) hold(b, j, side, true);
   if (what->held) hold(b, j, side, false);

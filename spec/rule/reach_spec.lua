@@ -105,6 +105,25 @@ describe("cel_rule_reach", function()
     assert.same({ false, true }, wraps)
   end)
 
+  it("knows what begins at the other end, as of u[(i + 1) % n]", function()
+    local n = { "buffer", 0 }
+    local function above(by) -- [0, max(-1, chunk.max - n + by - 1) + 1)
+      return { { 0, { "+", { "high", -1, { "+", { "-", { "max", 0 }, n }, by - 1 } }, 1 } } }
+    end
+    local function below(by) return { { { "+", { "-", { "min", 0 }, by }, n }, n } } end
+    local near = { { lower(0, 1), upper(0, 1) } }
+    local found, _, wraps = reach({ near, above(2), below(1) }, { whole = true })
+    assert.same({ 1, 2 }, found)
+    assert.same({ true, false }, wraps)
+    assert.same({ 3, 1 }, reach({ near, below(3) }, { whole = true }))
+    assert.is_nil(reach({ near, above(2) })) -- where the range has other ends
+    assert.is_nil(reach({ near, above(7) }, { whole = true })) -- further than halfway round
+    assert.is_nil(reach({ near, { { 0, upper(0, 0) } } }, { whole = true })) -- all before it
+    assert.is_nil(reach({ near, { { 1, { "-", upper(0, 1), n } } } }, { whole = true }))
+    assert.is_nil(reach({ near, { { 0, { "high", 3, { "-", upper(0, 1), n } } } } },
+      { whole = true }))
+  end)
+
   it("meets no ends where nothing is read beyond them", function()
     local found, _, wraps = reach({ { turned(0, 0, 0, -12) }, { turned(0, 0, 0, 0) } },
       { whole = true })

@@ -227,4 +227,43 @@ print(("%.17g"):format(sum))
       assert.equal(want, r.stdout, ranks)
     end
   end)
+
+  -- Around the ends, in one dimension by the kernel itself.
+  local TORUS = [[
+local celer = require "celer"
+local h, w = 37, 11
+local u = celer.buffer("float", { h, w }, { init = function(i, j) return (i * 7 + j * 3) % 11 end })
+local v = celer.buffer("float", { h, w })
+local modulo = celer.kernel(function(i, j, u, v)
+  v[i][j] = 0.5 * u[i][j] + 0.25 * u[(i + 2) % h][j] + 0.125 * u[(i - 1) % h][(j + w - 1) % w]
+end)
+local torus = celer.kernel(function(i, j, u, v)
+  v[i][j] = 0.5 * u[i][j] + 0.25 * u[i + 2][j] + 0.125 * u[i - 1][j - 1]
+end)
+for t = 1, 20 do
+  if t % 2 == 1 then modulo({ h, w }, u, v) else torus({ h, w }, celer.periodic(u), v) end
+  u, v = v, u
+end
+local sum, found = 0, celer.queue():fence(u):get()
+for i = 0, h - 1 do for j = 0, w - 1 do sum = sum + (1 + (7 * i + j) % 13) * found(i, j) end end
+print(("%.17g"):format(sum))
+]]
+
+  it("takes kernels that read around the ends of what they read", function()
+    local path = scratch.path(".lua")
+    scratch.write(path, TORUS)
+    local function messages(fold)
+      local r = celer.run { "run", "--dry-run", "4", "--as-rank", "1", "--fold", fold, path }
+      return tonumber(r.stderr:match("messages sent%s+(%d+)"))
+    end
+    assert.equal(38, messages("1")) -- to both neighbours, and none before the first step
+    assert.equal(8, messages("4"))
+    local want = celer.run({ "run", "--fold", "1", path }).stdout
+    for ranks, devices in ipairs { "3", "1", "2", "1" } do
+      local r = celer.run({ "run", "--fold", "5", "--devices", devices, path },
+        { ranks = ranks > 1 and ranks or nil })
+      assert.equal(0, r.status, r.stderr)
+      assert.equal(want, r.stdout, ranks)
+    end
+  end)
 end)
