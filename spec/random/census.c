@@ -73,6 +73,7 @@
   _(COMBINED_REAL, "such of floats")                                           \
   _(APPENDED, "values pushed to bins")                                         \
   _(APPENDED_KEEPING, "such behind what bins hold")                            \
+  _(APPENDED_MOVING, "such that leave a list elsewhere")                       \
   _(ITEMS_1D, "item-wise steps of one dimension")                              \
   _(ITEMS_2D, "item-wise ones of two")                                         \
   _(ITEMS_3D, "item-wise ones of three")                                       \
@@ -246,6 +247,8 @@ static void note_data(const program *p, const step *s) {
   note(HAS_COMBINED_REAL, s->data == DATA_COMBINE && s->type.class_ == 'f');
   note(HAS_APPENDED, s->data == DATA_APPEND);
   note(HAS_APPENDED_KEEPING, s->data == DATA_APPEND && keeps);
+  note(HAS_APPENDED_MOVING,
+       s->data == DATA_APPEND && keeps && s->from != s->to);
 }
 
 static void note_group(const program *p, const step *s) {

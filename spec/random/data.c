@@ -58,7 +58,7 @@ int data_source(const program *p, int buffer) {
  */
 
 bool seed_has_data(uint64_t seed) {
-  cel_random r = {seed ^ 0x646563696465};
+  cel_random r = {seed ^ 0x726f757466};
   return cel_random_chance(&r, 25);
 }
 
@@ -110,6 +110,8 @@ void data_buffers_generate(program *p) {
   int64_t values = items * pick(&r, MOST_PUSHES, 10);
   if (values > MOST_VALUES) values = MOST_VALUES;
   p->values = buffer_add(p, ROLE_KEPT, values, 8);
+  p->spare =
+      buffer_add(p, ROLE_KEPT, pick(&r, items * MOST_PUSHES, MOST_VALUES), 8);
   p->arena = buffer_add(p, ROLE_HIDDEN, items, 8);
   p->buffer[p->arena].dims = 2;
   p->buffer[p->arena].extent.max[1] = WORDS;
@@ -147,13 +149,18 @@ static bool is_brought(const program *p, const data_state *state, int i) {
          at->had == state->version[p->image[i].target];
 }
 
+static bool is_of_list(const step *s) {
+  return (s->data == DATA_FIND || s->data == DATA_GATHER) && s->image < 2;
+}
+
 static bool image_stands(const program *p, const step *s,
                          const data_state *state) {
   const data_image *im = &p->image[s->image];
   const struct image_state *at = &state->image[s->image];
   const struct image_state *inner =
       im->through < 0 ? NULL : &state->image[im->through];
-  if (p->buffer[im->copy].element_size != p->buffer[im->target].element_size)
+  if (p->buffer[im->copy].element_size != p->buffer[im->target].element_size ||
+      (is_of_list(s) && state->in != p->values))
     return false;
   if (inner != NULL && (s->data == DATA_FIND || s->data == DATA_GATHER) &&
       !(is_brought(p, state, im->through) && same_cut(inner->find, s)))
@@ -183,8 +190,10 @@ static bool route_stands(const program *p, const step *s,
     return false;
   if (s->data == DATA_PUSH) return true;
   if (state->pushed != s->after) return false;
-  return s->data == DATA_COMBINE ||
-         (is_kept(s) ? state->held : 0) + pushes(p) <= rows_of(p, p->values);
+  if (s->data == DATA_COMBINE) return true;
+  return is_kept(s) ? s->from == state->in &&
+                          state->held + pushes(p) <= rows_of(p, s->to)
+                    : pushes(p) <= rows_of(p, s->to);
 }
 
 bool data_stands(const program *p, const step *s, const data_state *state) {
@@ -226,6 +235,7 @@ void data_note(const program *p, const step *s, data_state *state) {
   case DATA_PUSH: state->pushed = s->number; break;
   case DATA_APPEND:
     state->held = (is_kept(s) ? state->held : 0) + pushes(p);
+    state->in = s->to;
     break;
   default: break;
   }
@@ -467,7 +477,7 @@ static void push(running *at, int64_t item) {
   const program *p = at->p;
   const step *s = at->s;
   uint64_t slot[WORDS] = {0}, hash = hash_of(at->sum, (uint64_t)item);
-  bool bins = s->to == p->values;
+  bool bins = s->to == p->values || s->to == p->spare;
   uint64_t keys = bins ? (uint64_t)rows_of(p, p->offsets) - 1
                        : (uint64_t)cel_box_volume(&p->buffer[s->to].extent);
   char *value = (char *)(slot + head_of(s));
@@ -544,14 +554,15 @@ static void append_pushed(void *context, int64_t key, const char *value) {
 
 static void append(const program *p, const step *s, char *const *bytes) {
   int64_t *offset = (int64_t *)(void *)bytes[p->offsets], n = 0;
-  int64_t *values = (int64_t *)(void *)bytes[p->values];
+  int64_t *values = (int64_t *)(void *)bytes[s->to];
+  const int64_t *from = (const int64_t *)(void *)bytes[s->from];
   bins *at = cel_alloc_zero(sizeof *at);
   at->count = rows_of(p, p->offsets) - 1;
   for (int64_t b = 0; is_kept(s) && b < at->count; ++b)
     for (int64_t i = offset[b]; i < offset[b + 1]; ++i)
-      at->value[b][at->length[b]++] = values[i];
+      at->value[b][at->length[b]++] = from[i];
   each_pushed(p, s, bytes[p->arena], append_pushed, at);
-  memset(values, 0, (size_t)rows_of(p, p->values) * 8);
+  memset(values, 0, (size_t)rows_of(p, s->to) * 8);
   for (int64_t b = 0; b < at->count; ++b) {
     offset[b] = n;
     for (int64_t i = 0; i < at->length[b]; ++i) values[n++] = at->value[b][i];
@@ -719,7 +730,8 @@ static cel_status append_call(const program *p, const step *s,
   char *copy = cel_alloc(bins + room + 1);
   if (bins > 0) memcpy(copy, begin_of(offsets, 8), bins);
   if (room > 0) memcpy(copy + bins, begin_of(values, 8), room);
-  int64_t all = rows_of(p, p->values), total;
+  int64_t all = rows_of(p, s->to), total;
+  bool moves = s->from != s->to;
   bool last = call->comm->rank == call->comm->ranks - 1;
   cel_route_bins what = {.first = offsets->box.min[0],
                          .count = rows_in(offsets) - last,
@@ -727,8 +739,11 @@ static cel_status append_call(const program *p, const step *s,
                          .bytes = 8,
                          .offset = (int64_t *)(void *)copy,
                          .values = copy + bins,
-                         .held = copy + bins,
-                         .held_room = is_kept(s) ? all : 0};
+                         .held = copy + bins};
+  if (is_kept(s)) {
+    what.held_room = rows_of(p, s->from);
+    if (moves) what.held = begin_of(&call->view[3], 8);
+  }
   cel_status status = cel_route_append(call->comm, came, &what, &total);
   if (status == CEL_E_OK && (total < 0 || total > all))
     status = cel_fail(CEL_E_TASK, "%lld values of %lld", (long long)total,
@@ -737,8 +752,9 @@ static cel_status append_call(const program *p, const step *s,
     if (bins > 0) memcpy(begin_of(offsets, 8), copy, bins);
     if (room > 0) memcpy(begin_of(values, 8), copy + bins, room);
   }
-  for (int k = 1; status == CEL_E_OK && !is_kept(s) && k <= 2; ++k)
-    if (rows_in(&call->view[k]) > 0)
+  for (int k = 1; status == CEL_E_OK && k <= 2; ++k)
+    if (s->access[k].mode == CEL_MODE_DISCARD_WRITE &&
+        rows_in(&call->view[k]) > 0)
       each_point(&call->view[k].box, 1, mark_all,
                  (void *)(uintptr_t)&call->view[k]);
   cel_free(copy);
@@ -906,8 +922,9 @@ static void make_gather(making *m) {
   int outer = im->through < 0 ? i : im->through;
   int first = p->image[outer].index;
   step shape;
-  if (m->state.version[first] == 0 || m->freed[first] || m->freed[im->index] ||
-      m->freed[im->target])
+  bool elsewhere = i < 2 && m->state.in != p->values;
+  if (m->state.version[first] == 0 || elsewhere || m->freed[first] ||
+      m->freed[im->index] || m->freed[im->target])
     return;
   make_shape(m, outer, &shape);
   int out = some_out(m, im->target, shape.range.max[0]);
@@ -997,15 +1014,21 @@ static void make_combined(making *m) {
 
 static void make_appended(making *m) {
   program *p = m->p;
-  if (m->freed[p->offsets] || m->freed[p->values]) return;
+  int in = m->state.in, to = cel_random_chance(m->r, 70) ? p->values : p->spare;
+  if (m->freed[p->offsets] || m->freed[p->values] || m->freed[p->spare]) return;
   bool keeps = m->state.version[p->offsets] > 0 &&
                cel_random_chance(m->r, 70) &&
-               m->state.held + pushes(p) <= rows_of(p, p->values);
-  cel_mode mode = keeps ? CEL_MODE_READ_WRITE : CEL_MODE_DISCARD_WRITE;
+               m->state.held + pushes(p) <= rows_of(p, to);
+  bool moves = keeps && in != to;
   cel_route_type type = {CEL_ROUTE_SUM, 'i', 8, 1};
-  step *s = make_delivery(m, DATA_APPEND, make_push(m, p->values, type));
-  touch_share(m, s, p->offsets, mode, true);
-  touch_share(m, s, p->values, mode, false);
+  step *s = make_delivery(m, DATA_APPEND, make_push(m, to, type));
+  s->from = keeps ? in : to;
+  touch_share(m, s, p->offsets,
+              keeps ? CEL_MODE_READ_WRITE : CEL_MODE_DISCARD_WRITE, true);
+  touch_share(m, s, to,
+              keeps && !moves ? CEL_MODE_READ_WRITE : CEL_MODE_DISCARD_WRITE,
+              false);
+  if (moves) touch_share(m, s, in, CEL_MODE_READ, false);
   end(m, s);
 }
 

@@ -132,6 +132,7 @@ typedef struct step {
   int image; /* NAME, GATHER, FIND, MEET, BRING: which; an entry of it */
   int after; /* MEET: the step that has found; COMBINE, APPEND: that pushes */
   int to;    /* PUSH, COMBINE, APPEND: the buffer */
+  int from;  /* APPEND: where bins lie that are kept */
   cel_route_type type; /* likewise */
   bool wide;           /* likewise: keys of 64 bits */
   int by_data;         /* accesses of that */
@@ -307,9 +308,10 @@ typedef struct program {
   buffer buffer[MOST_BUFFERS];
   int fields; /* the last of the buffers, which chains are made of */
   /* Of data.c, where there are any: the first image is that of a list's
-   * elements by its offsets, the second one goes through these. */
+   * elements by its offsets, the second one goes through these. The list moves
+   * to another buffer, of another length, and back, as lists do that grow. */
   bool has_data;
-  int index, offsets, values, arena;
+  int index, offsets, values, spare, arena;
   data_image image[IMAGES];
   int objects;
   cel_scope scope[MOST_OBJECTS];
@@ -350,6 +352,7 @@ typedef struct data_state {
   uint32_t version[MOST_BUFFERS];
   int pushed;   /* by step */
   int64_t held; /* that a list has at most */
+  int in;       /* the buffer where its elements are */
   struct image_state {
     const step *find; /* the last one */
     uint32_t of, had; /* versions: of the index then, of what was brought */
