@@ -65,7 +65,7 @@ describe("random programs", function()
 
   for _, fault in ipairs({ "kept", "stale", "haste" }) do
     it("fail when what data decide is not looked at again: " .. fault, function()
-      local _, failures = run("--data --count 60 --fault " .. fault)
+      local _, failures = run("--data --count 150 --fault " .. fault)
       assert.is_true(failures >= 5)
     end)
   end
