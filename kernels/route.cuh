@@ -74,7 +74,7 @@ template <class T, int D = 1> struct route : accessor<word, 3> {
   CELER_FN void begin(const index *item, int dims) {
     index at[3] = {0, 0, 0};
     for (int d = 0; d < dims; ++d) at[d] = item[d] - to.first[d];
-    if (to.is_apart) {
+    if (dims == 1 || to.is_apart) { // of one dimension, rows lie side by side
       index i = at[0];
       for (int d = 1; d < dims; ++d) i = i * to.across[d - 1] + at[d];
       slot = (uint32_t *)((char *)this->origin + i * to.step);

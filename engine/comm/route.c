@@ -152,13 +152,27 @@ typedef struct run {
   bool is_wrong;
 } run;
 
-static int64_t runs_of(const cel_route_came *came) {
-  return came->slots != NULL ? came->slots->items : 1;
+/* All of them, by value: what is written beside changes nothing of it. */
+typedef struct runs {
+  int64_t count;
+  bool is_alone;
+  cel_route_slots slots;
+  cel_route_came came;
+} runs;
+
+static runs runs_of(const cel_route_came *came) {
+  runs out = {1, came->slots != NULL, {0}, *came};
+  if (out.is_alone) {
+    out.slots = *came->slots;
+    out.count = out.slots.items;
+  }
+  return out;
 }
 
-static inline run run_of(const cel_route_came *came, int64_t i) {
-  const cel_route_slots *s = came->slots;
-  if (s == NULL) return (run){came->count, came->key, NULL, came->value, false};
+static inline run run_of(const runs *all, int64_t i) {
+  const cel_route_slots *s = &all->slots;
+  if (!all->is_alone)
+    return (run){all->came.count, all->came.key, NULL, all->came.value, false};
   const uint32_t *slot = (const uint32_t *)(s->at + i * s->step);
   bool is_wrong = slot[0] > s->most;
   return (run){is_wrong ? 0 : slot[0], (const int64_t *)slot + 1,
@@ -265,8 +279,8 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
  * elements, so the newest two are kept in registers, each of another key. That
  * spares what writing and reading one again takes, which each sum waits for. */
 #define EACH(type, result)                                                     \
-  for (int64_t k = 0; k < runs && width == 1; ++k) {                           \
-    run r = run_of(came, k);                                                   \
+  for (int64_t k = 0; k < all.count && width == 1; ++k) {                      \
+    run r = run_of(&all, k);                                                   \
     const type *from = (const type *)r.value;                                  \
     wrong |= r.is_wrong;                                                       \
     for (int64_t i = 0; i < r.count; ++i) {                                    \
@@ -288,8 +302,8 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
       value_2 = (type)(result);                                                \
     }                                                                          \
   }                                                                            \
-  for (int64_t k = 0; k < runs && width > 1; ++k) {                            \
-    run r = run_of(came, k);                                                   \
+  for (int64_t k = 0; k < all.count && width > 1; ++k) {                       \
+    run r = run_of(&all, k);                                                   \
     const type *from = (const type *)r.value;                                  \
     wrong |= r.is_wrong;                                                       \
     for (int64_t i = 0; i < r.count; ++i) {                                    \
@@ -304,7 +318,7 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
 #define COMBINE(type, wide)                                                    \
   static bool combine_##type(cel_route_op op, const cel_route_came *came,      \
                              int64_t first, int64_t width, type *into) {       \
-    int64_t runs = runs_of(came);                                              \
+    runs all = runs_of(came);                                                  \
     bool wrong = false;                                                        \
     int64_t key_1 = -1, key_2 = -1;                                            \
     type value_1 = 0, value_2 = 0;                                             \
@@ -420,13 +434,15 @@ static filled measure(const cel_route_came *came, const cel_route_bins *b,
                       const int64_t *length) {
   filled out = {0, cel_alloc_zero((size_t)(b->count + 1) * 8), NULL};
   int64_t *next = out.end;
+  int64_t first = b->first;
   bool wrong = false;
+  runs all = runs_of(came);
   int64_t last = 0, alike = 0; /* a bin, and how many came to it on end */
-  for (int64_t k = 0, runs = runs_of(came); k < runs; ++k) {
-    run r = run_of(came, k);
+  for (int64_t k = 0; k < all.count; ++k) {
+    run r = run_of(&all, k);
     wrong |= r.is_wrong;
     for (int64_t i = 0; i < r.count; ++i, ++alike) {
-      int64_t bin = key_at(&r, i) - b->first;
+      int64_t bin = key_at(&r, i) - first;
       if (bin == last) continue;
       next[last] += alike;
       last = bin;
@@ -446,23 +462,26 @@ static filled measure(const cel_route_came *came, const cel_route_bins *b,
 /* `old`: what bins held, one behind the other. */
 static void fill(filled *f, const cel_route_came *came, const cel_route_bins *b,
                  const int64_t *length, const char *old) {
-  int64_t *next = f->end;
+  int64_t *next = f->end, first = b->first;
+  uint32_t bytes = b->bytes;
+  char *value = f->value;
   for (int64_t i = 0; length != NULL && i < b->count; ++i) {
-    size_t size = (size_t)length[i] * b->bytes;
-    if (size > 0) memcpy(f->value + next[i] * b->bytes, old, size);
+    size_t size = (size_t)length[i] * bytes;
+    if (size > 0) memcpy(value + next[i] * bytes, old, size);
     old += size;
     next[i] += length[i];
   }
+  runs all = runs_of(came);
   int64_t last = 0, at = next[0]; /* a bin, and where its next one goes */
-  for (int64_t k = 0, runs = runs_of(came); k < runs; ++k) {
-    run r = run_of(came, k);
+  for (int64_t k = 0; k < all.count; ++k) {
+    run r = run_of(&all, k);
     for (int64_t i = 0; i < r.count; ++i, ++at) {
-      int64_t bin = key_at(&r, i) - b->first;
+      int64_t bin = key_at(&r, i) - first;
       if (bin != last) {
         next[last] = at;
         at = next[last = bin];
       }
-      copy_value(f->value + at * b->bytes, r.value + i * b->bytes, b->bytes);
+      copy_value(value + at * bytes, r.value + i * bytes, bytes);
     }
   }
   next[last] = at;
