@@ -26,7 +26,9 @@ local GROUP, GROUPS = 256, 1056 -- items of a group; groups that count, at most
 local WRONG = 4 -- words that say what is wrong
 local OFTEN = 32 -- tasks whose pushes are delivered until a host task looks
 local MOST_PLACES = 2 ^ 30
-local MANY = 256 -- values of a key, on average, from which on a group adds them up
+-- Values of a key, on average, from which on a group adds them up; and its items: one of them adds
+-- while all fetch, so many small groups are best.
+local MANY, ADDERS = 16, 64
 
 local keys = [[
 kernel void route_keys(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> keys,
@@ -65,7 +67,7 @@ kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, in<uint32_t, 1
 }
 kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
                                in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
-                               SLOTS, E identity, local<T, GROUP> staged) {
+                               SLOTS, E identity, local<T, ADDERS> staged) {
   celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
     pitch, end}
     .combine<E, WIDTH, route_combine>(g, uint32_t(g.number(0)), &sorted(0), &order(0),
@@ -89,7 +91,7 @@ local zeros = { "0", "0, 0", "0, 0, 0" }
 ---@field wrong celer.buffer
 
 local function kernel_for(source, d, more)
-  local given = { T = d.type.name, GROUP = tostring(GROUP),
+  local given = { T = d.type.name, GROUP = tostring(GROUP), ADDERS = tostring(ADDERS),
     SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t pitch, uint32_t end" }
   local key = { given.T }
   for k, v in sorted_pairs(more or {}) do given[k], key[#key + 1] = v, k .. v end
@@ -156,7 +158,7 @@ local function submit_combine(d, routed, sorted, order)
     START = zeros[to.dims], MODE = routed.keep and "inout" or "out", KEEP = tostring(routed.keep) })
   local identity = ffi.new(ffi.typeof("$[1]", type_.ctype))
   if what.identity then ffi.copy(identity, what.identity, type_.size) end
-  alone.run(call, d.ends * (is_many and GROUP or 1), is_many and GROUP or nil,
+  alone.run(call, d.ends * (is_many and ADDERS or 1), is_many and ADDERS or nil,
     is_many and list.route_combine_many or list.route_combine_some, function(cg)
       return cg:read(d.arena, all), cg:read(sorted, all), cg:read(order, all),
         cg[routed.keep and "read_write" or "discard_write"](cg, to, all),
