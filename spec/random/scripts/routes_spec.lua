@@ -20,6 +20,13 @@ describe("random programs of routes", function()
     end)
   end
 
+  it("hold what tables hold by the kernels of a GPU", function()
+    local r = celer.run({ "run", "--backend", "cpu", "--devices", "1", "--advice", "off",
+      "spec/random/scripts/routes.lua", "2000", "3", "8", "gpu" }, { env = celer.sampled })
+    assert.equal("", r.stderr)
+    assert.matches("^3 programs of routes: .*moved [1-9]", r.stdout)
+  end)
+
   it("make mistakes in a session, which all ranks tell alike", function()
     local r = celer.run({ "run", "-i", "--advice", "off", "spec/random/scripts/routes.lua", "300",
       "30" }, { ranks = 3, stdin = "", env = celer.sampled })
