@@ -27,7 +27,8 @@ local PLANNED = [==[
     step[0].call.chunk = { { 0, 0, 0 }, { items, 1, 1 } }
     local fold = ffi.new("cel_fold_job[1]", { { steps = 1, step = step } })
     local one = c.cel__cuda_trial_in_one(trials, final, fold)
-    fold[0].manner = one and "CEL_FOLD_TO_SPARE" or "CEL_FOLD_PLAIN"
+    local goes = one and os.getenv("NO_ROOM") == nil
+    fold[0].manner = goes and "CEL_FOLD_TO_SPARE" or "CEL_FOLD_PLAIN"
     return { fold = fold, step = step, way = one and "o" or "s", timed = fold[0].trial ~= nil }
   end
 
@@ -88,5 +89,10 @@ describe("a trial of folds on a GPU", function()
   it("asks for nothing where steps are to be left out, or a fold fails", function()
     assert.equal("oooooooo", run { SHORTER = "1", ONE = "4", SEVERAL = "2" })
     assert.equal("OOOOOOOO", run { FAILS = "1", ONE = "4", SEVERAL = "2" })
+  end)
+
+  it("does not ask for ever where there is no room to go in one launch", function()
+    assert.equal("OOOOOOOOoo", run { NO_ROOM = "1", ITEMS = ("1000 "):rep(10), ONE = "4",
+      SEVERAL = "2" })
   end)
 end)

@@ -21,7 +21,8 @@ bool cel__cuda_trial_in_one(cel_cuda_trial *trials, bool final,
   const uint32_t *times = trial->times;
   if (times[0] >= CEL_TUNE_FOLD_TRIALS && times[1] >= CEL_TUNE_FOLD_TRIALS)
     return trial->least[1] <= trial->least[0];
-  if (!final) return true;
+  /* For some there is never room to go in one. */
+  if (!final || times[0] >= 4 * CEL_TUNE_FOLD_TRIALS) return true;
   fold->trial = trial;
   atomic_store_explicit(&trial->asked, true, memory_order_relaxed);
   return times[1] <= times[0];
@@ -31,8 +32,11 @@ CUresult cel__cuda_trial_mark(const cel_cuda_api *api, const cel_fold_job *fold,
                               bool end, CUstream stream) {
   if (fold->trial == NULL) return CUDA_SUCCESS;
   CUevent *event = end ? &fold->trial->to : &fold->trial->from;
-  CUresult code = *event == NULL ? api->cuEventCreate(event, 0) : CUDA_SUCCESS;
-  return code == CUDA_SUCCESS ? api->cuEventRecord(*event, stream) : code;
+  if (*event == NULL && api->cuEventCreate(event, 0) != CUDA_SUCCESS) {
+    *event = NULL;
+    return CUDA_SUCCESS;
+  }
+  return api->cuEventRecord(*event, stream);
 }
 
 void cel__cuda_trial_answer(const cel_cuda_api *api, const cel_job *job,
@@ -41,7 +45,7 @@ void cel__cuda_trial_answer(const cel_cuda_api *api, const cel_job *job,
     cel_cuda_trial *trial = f->trial;
     float ms = 0;
     if (trial == NULL) continue;
-    if (fine &&
+    if (fine && trial->from != NULL && trial->to != NULL &&
         api->cuEventElapsedTime(&ms, trial->from, trial->to) == CUDA_SUCCESS) {
       int way = f->manner != CEL_FOLD_PLAIN;
       float each = ms / (float)items_of(f);

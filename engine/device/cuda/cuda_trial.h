@@ -7,7 +7,8 @@
  * for each pattern of steps (cel_fused) and size, the first folds go both ways
  * in turns, timed by events around them, until each has been tried
  * CEL_TUNE_FOLD_TRIALS times. What took the least time then stays. Only the
- * rank's first device is timed; its others are alike and do as it does.
+ * rank's first device is timed. Its others are alike and do as it does; with
+ * folds of a size that it has had none of they go in one launch.
  *
  * One fold of a size is timed at a time. The executor asks for it, and the
  * device's thread, which times it, answers; in between a trial is that
@@ -38,7 +39,7 @@ typedef struct cel_cuda_trial {
 bool cel__cuda_trial_in_one(cel_cuda_trial *trials, bool final,
                             cel_fold_job *fold);
 /* Puts the beginning, or the end, of a fold with a trial on its stream; nothing
- * where it has none. Thread: the device's. */
+ * where it has none, or there is no event for it. Thread: the device's. */
 CUresult cel__cuda_trial_mark(const cel_cuda_api *api, const cel_fold_job *fold,
                               bool end, CUstream stream);
 /* Answers for all folds of a job that is complete; `fine`, or else not carried
