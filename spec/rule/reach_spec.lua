@@ -116,6 +116,19 @@ describe("cel_rule_reach", function()
     assert.same({ 1, 2 }, found)
     assert.same({ true, false }, wraps)
     assert.same({ 3, 1 }, reach({ near, below(3) }, { whole = true }))
+    -- Held where something is left, which all items read then.
+    local function last(at) -- [max(0, chunk.min - n + 2), max(at, chunk.max - n + 2))
+      return { { { "high", 0, { "+", { "-", { "min", 0 }, n }, 2 } },
+        { "high", at, { "+", { "-", { "max", 0 }, n }, 2 } } } }
+    end
+    local function first(at) -- [min(at, chunk.min + n - 2), min(n, chunk.max + n - 2))
+      return { { { "low", at, { "-", { "+", { "min", 0 }, n }, 2 } },
+        { "low", n, { "-", { "+", { "max", 0 }, n }, 2 } } } }
+    end
+    assert.same({ 0, 2 }, reach({ last(0) }, { whole = true }))
+    assert.same({ 10, 0 }, reach({ last(1) }, { whole = true }))
+    assert.same({ 2, 0 }, reach({ first(12) }, { whole = true }))
+    assert.same({ 0, 10 }, reach({ first(11) }, { whole = true }))
     assert.is_nil(reach({ near, above(2) })) -- where the range has other ends
     assert.is_nil(reach({ near, above(7) }, { whole = true })) -- further than halfway round
     assert.is_nil(reach({ near, { { 0, upper(0, 0) } } }, { whole = true })) -- all before it
