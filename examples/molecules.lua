@@ -5,7 +5,8 @@
 -- Cells are as wide as atoms reach, at least, so an atom meets those of 27 cells. Items are the
 -- places of atoms within cells: each one computes the force on its atoms, moves them, and pushes
 -- them to the cells where they are then. Velocities are half a step behind; energies are of whole
--- steps. All come in the order of cells, and sums are exact: the bits are those of any number of ranks.
+-- steps. All come in the order of cells, and sums are exact: the bits are those of any number of
+-- ranks.
 local celer = require "celer"
 local q = celer.queue()
 
