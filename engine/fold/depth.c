@@ -70,9 +70,19 @@ typedef struct stencil {
   int64_t reach[CEL_DIMS];
   int64_t furthest;
   int64_t alone, folded; /* buffers that ranks send each other of */
-  int64_t item_bytes;
-  bool wraps; /* around the ends of the range */
+  int64_t item_bytes;    /* of all buffers, of each once */
+  bool wraps;            /* around the ends of the range */
 } stencil;
+
+/* Of two accesses to a buffer the second one takes no more memory. */
+static bool is_counted(const cel_task *task, uint32_t i) {
+  cel_reach reach;
+  for (uint32_t k = 0; k < i; ++k)
+    if (task->access[k].buffer == task->access[i].buffer &&
+        cel_fold_role_of(&task->access[k], &reach) != CEL_FOLD_TABLE)
+      return true;
+  return false;
+}
 
 static stencil stencil_of(const cel_task *task) {
   stencil s = {.furthest = 0};
@@ -91,7 +101,8 @@ static stencil stencil_of(const cel_task *task) {
     if (own > s.furthest) s.furthest = own;
     s.alone += own > 0;
     s.folded += role != CEL_FOLD_TABLE && cel_mode_consumes(access->mode);
-    if (role != CEL_FOLD_TABLE) s.item_bytes += access->buffer->element_size;
+    if (role != CEL_FOLD_TABLE && !is_counted(task, i))
+      s.item_bytes += access->buffer->element_size;
   }
   return s;
 }

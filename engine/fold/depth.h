@@ -5,8 +5,8 @@
  * fewer may be: cells that two ranks compute cost more with each step, and so
  * they must not take longer than the messages that they spare; or, where a
  * chunk is more than caches hold, than a small part of it. Where a device
- * cannot hold what a task touches, steps are always worth it: rows come from
- * the host once for all of them (instr/fold.c).
+ * cannot hold what a task touches, more steps than the table's are: rows come
+ * from the host once for all of them (instr/fold.c).
  *
  * Invariant: ranks come to the same. So all follows from the task, the number
  * of ranks, and the machine and the room that they have agreed on; nothing from

@@ -30,7 +30,8 @@ describe("the depth of folds", function()
       assert(p:submit { range = range, fold = options.fold or 0, cut = options.cut,
         granularity = options.granularity, weights = options.weights,
         { u, "read", options.boxes or grown(unpack(reach)), clamped },
-        { v, options.mode or "discard_write", same(#range) } })
+        { v, options.mode or "discard_write", same(#range) },
+        options.again and { u, "read", same(#range) } })
     end
     p:close()
     return behind, first
@@ -82,6 +83,8 @@ describe("the depth of folds", function()
     assert.equal(1, first(all - 1, { machine = "MIXED" }))
     assert.equal(1, first(all - 1, { cut = { false, true } }))
     assert.equal(1, first(all - 1, { granularity = { 2 } }))
+    assert.equal(1, first(all, { again = true })) -- a buffer counts once
+    assert.equal(16, first(all - 1, { again = true }))
     -- Of the smallest chunk, and no further than neighbours are.
     local cube = { machine = "GPU", range = { 64, 8, 8 }, reach = { 1, 1, 1 } }
     assert.equal(1, first(all, cube))
