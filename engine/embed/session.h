@@ -78,7 +78,8 @@ typedef struct cel_session {
   bool direct;         /* rank 0's messages go from GPU to GPU */
   int64_t reducing;    /* devices of the rank that has most */
   bool alike;          /* once `connected`: all devices are of one kind */
-  uint64_t room;       /* once there is an engine: see engine.h */
+  bool has_room;       /* `room` is known: ranks have agreed on it */
+  uint64_t room;       /* see engine.h */
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;

@@ -413,7 +413,6 @@ static cel_status start_backend(cel_session *s) {
   cel_module_set_fold_warning(warn_of, s);
   warn_cache(s);
   warn_code(s);
-  CEL_TRY(cel_session_connect(s));
   cel_module_set_sampling(sampling_of(s));
   warn_staging(s);
   warn_unlent(s);
@@ -438,16 +437,18 @@ static cel_status start_backend(cel_session *s) {
 }
 
 /* What the smallest device of all ranks has room for; 0: any number of bytes,
- * or some rank has several. All come here. */
+ * or some rank has several devices, or none that started. All come here, and
+ * once: who starts its devices a second time meets nobody. */
 static cel_status share_room(cel_session *s) {
   const cel_backend *b = s->backend;
+  bool one = b != NULL && b->devices == 1, other = !one;
   const uint64_t own =
-      b->devices == 1 && b->grain > 0 ? b->capacity[b->device_memory[0]] : 0;
+      one && b->grain > 0 ? b->capacity[b->device_memory[0]] : 0;
   int64_t least = own > 0 && own < INT64_MAX ? -(int64_t)own : -INT64_MAX;
-  bool several = b->devices > 1;
   CEL_TRY(all_reduce_max(s, &least));
-  CEL_TRY(find_any(s, &several));
-  s->room = several || least == -INT64_MAX ? 0 : (uint64_t)-least;
+  CEL_TRY(find_any(s, &other));
+  s->room = other || least == -INT64_MAX ? 0 : (uint64_t)-least;
+  s->has_room = b != NULL || s->transport->ranks > 1;
   return CEL_E_OK;
 }
 
@@ -498,10 +499,10 @@ static cel_status start_timeline(cel_session *s) {
 
 cel_status cel_session_start(cel_session *s) {
   if (s->engine != NULL) return CEL_E_OK;
-  if (s->backend == NULL) {
-    CEL_TRY(start_backend(s));
-    CEL_TRY(share_room(s));
-  }
+  CEL_TRY(cel_session_connect(s));
+  cel_status started = s->backend == NULL ? start_backend(s) : CEL_E_OK;
+  if (!s->has_room) CEL_TRY(share_room(s));
+  CEL_TRY(started);
   if (s->host == NULL) {
     cel_host_config host = {
         .lanes = lanes_for(s->topology.cores),
