@@ -127,8 +127,8 @@ end
 
   it("schedules for GPUs that are not here", function()
     if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
-    local plain = report(PROGRAM, 4, 1, { "--fold", 1 }) -- as on GPUs by itself
-    local out = report(PROGRAM, 4, 1, { "--devices", 2 }, "cuda")
+    local plain = report(PROGRAM, 4, 1, { "--fold", 1 })
+    local out = report(PROGRAM, 4, 1, { "--devices", 2, "--fold", 1 }, "cuda")
     assert.equal(2, out.devices)
     assert.equal(3, #out.memory)
     assert.equal(2 * plain.kernels, out.kernels)
