@@ -76,18 +76,6 @@ static bool say_access(const cel_task *task, char *text, size_t size) {
   return false;
 }
 
-/* A fold that begins with it would be one of one step. */
-static const char *obstacle_of_depth(cel__fold_depths *depths,
-                                     const cel_task *task) {
-  if (cel__fold_depth(depths, task, false) > 1) return NULL;
-  return depths->machine == CEL_FOLD_GPU
-             ? "on GPUs --fold or q:hint has to ask for steps in so many "
-               "dimensions, or that reach so far"
-         : depths->machine == CEL_FOLD_MIXED
-             ? "ranks compute on devices of several kinds"
-             : "ranks would compute more twice than messages cost";
-}
-
 bool cel__fold_why_alone(cel__fold_depths *depths, const cel_task *task,
                          const cel_task *next, char *text, size_t size) {
   text[0] = '\0';
@@ -96,7 +84,9 @@ bool cel__fold_why_alone(cel__fold_depths *depths, const cel_task *task,
     return false;
   const char *why = obstacle_of_work(task);
   if (why == NULL && say_access(task, text, size)) return true;
-  if (why == NULL) why = obstacle_of_depth(depths, task);
+  const char *shallow = NULL;
+  if (why == NULL && cel__fold_depth(depths, task, false, &shallow) == 1)
+    why = shallow;
   if (why != NULL)
     cel_text_append(text, size, "%s", why);
   else if (next != NULL && next->kind == CEL_TASK_EPOCH)

@@ -145,27 +145,41 @@ static bool sends(const cel__fold_depths *depths, const stencil *s) {
   return false;
 }
 
+/* Why the table has no more than one step. */
+static const char *why_few(const cel__fold_depths *depths) {
+  return depths->machine == CEL_FOLD_GPU
+             ? "on GPUs --fold or q:hint has to ask for steps in so many "
+               "dimensions, or that reach so far"
+         : depths->machine == CEL_FOLD_MIXED
+             ? "ranks compute on devices of several kinds"
+             : "it reads further around than a fold is worth";
+}
+
 int32_t cel__fold_depth(cel__fold_depths *depths, const cel_task *task,
-                        bool first) {
+                        bool first, const char **why) {
+  *why = "the submission asks for no fold";
   if (task->fold != 0) return task->fold;
   const int32_t *silent = most[depths->machine].silent;
   bool never = silent[0] <= 1 && silent[task->dims] <= 1;
+  *why = "it takes no messages";
   if (first && never && depths->ranks == 1 && depths->room == 0) return 1;
   stencil s = stencil_of(task);
   int64_t steps = CEL_FOLD_STEPS;
   if (s.furthest > 0)
     steps = most[depths->machine].around[task->dims] / s.furthest;
+  *why = why_few(depths);
   if (steps <= 1 && depths->room == 0) return 1;
   learn(depths, task);
   if (spills(depths, task, &s)) {
     steps = CEL_TUNE_FOLD_SPILL / (s.furthest > 0 ? s.furthest : 1);
   } else if (s.wraps && depths->machine == CEL_FOLD_GPU && !sends(depths, &s)) {
+    *why = "no launch of a GPU has steps that read around ends";
     return 1;
   } else if (first && !sends(depths, &s)) {
     int64_t all = silent[s.furthest > 0 ? task->dims : 0];
-    if (all <= 1) return 1;
     if (all < steps) steps = all;
   }
+  if (steps > 1) *why = "ranks would compute more twice than messages cost";
   while (steps > 1 && !is_worth(depths, &s, (int32_t)steps)) --steps;
   return steps > 1 ? (int32_t)steps : 1;
 }

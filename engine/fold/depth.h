@@ -41,9 +41,9 @@ typedef struct cel__fold_depths {
 } cel__fold_depths;
 
 /* Of how many steps a fold with this one is at most, as its first one or behind
- * others; 1: it is none. What its submission asked for comes first. The task
- * may be a step. Thread: main. */
+ * others; 1: it is none, and *why says why. What its submission asked for comes
+ * first. The task may be a step. Thread: main. */
 int32_t cel__fold_depth(cel__fold_depths *depths, const cel_task *task,
-                        bool first);
+                        bool first, const char **why);
 
 #endif

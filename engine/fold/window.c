@@ -157,7 +157,8 @@ static bool add(cel_fold_window *window, const cel_task *task) {
   cel__fold_chain *chain = &window->chain;
   bool alike = window->config.machine != CEL_FOLD_MIXED;
   bool first = chain->tasks.n == 0;
-  int32_t steps = cel__fold_depth(&window->depths, task, first);
+  const char *why;
+  int32_t steps = cel__fold_depth(&window->depths, task, first, &why);
   int32_t fresh = count_fresh(task);
   if (first) window->fresh = 0;
   if (steps <= 1 || chain->tasks.n >= (uint32_t)steps || is_far(window, task) ||

@@ -21,10 +21,12 @@ describe("the depth of folds", function()
     for d = 1, #range do size[d] = range[d] end
     local u, v = p:buffer(size, { init = true, size = 4 }), p:buffer(size, { size = 4 })
     local behind, first
+    local why, reason = ffi.new("const char *[1]"), nil
     function p.on_task(task)
       if task.kind ~= ffi.cast("cel_task_kind", "CEL_TASK_KERNEL") then return end
-      behind = c.cel__fold_depth(depths, task, false)
-      first = c.cel__fold_depth(depths, task, true)
+      behind = c.cel__fold_depth(depths, task, false, why)
+      reason = behind == 1 and ffi.string(why[0]) or nil
+      first = c.cel__fold_depth(depths, task, true, why)
     end
     for _ = 1, 2 do -- the second time it knows the smallest chunk
       assert(p:submit { range = range, fold = options.fold or 0, cut = options.cut,
@@ -34,7 +36,7 @@ describe("the depth of folds", function()
         options.again and { u, "read", same(#range) } })
     end
     p:close()
-    return behind, first
+    return behind, first, reason
   end
 
   it("is the table's by dimensions, and less for who reads further", function()
@@ -108,7 +110,9 @@ describe("the depth of folds", function()
     for by = -1, 1 do boxes[#boxes + 1] = { around(0, by) } end
     for machine, alone in pairs { GPU = 1, PROCESSOR = 16 } do
       local options = { machine = machine, boxes = boxes, ranks = 1 }
-      assert.equal(alone, (depth({ 4096 }, { 1 }, options)))
+      local behind, _, why = depth({ 4096 }, { 1 }, options)
+      assert.equal(alone, behind)
+      assert.equal(alone == 1 and "no launch of a GPU has steps that read around ends" or nil, why)
       options.ranks = 4
       assert.equal(16, (depth({ 4096 }, { 1 }, options)))
     end
@@ -132,18 +136,24 @@ describe("the depth of folds", function()
     assert.equal(1, (depth({ 64, 32768 }, { 1, 1 })))
     assert.equal(16, (depth({ 1024, 32768 }, { 1, 1 })))
     assert.equal(1, (depth({ 64, 128, 128 }, { 1, 1, 1 })))
+    for _, machine in ipairs { "GPU", "PROCESSOR" } do
+      local why = select(3, depth({ 64, 32768 }, { 1, 1 }, { machine = machine }))
+      assert.equal("ranks would compute more twice than messages cost", why)
+    end
     assert.equal(4, (depth({ 512, 512, 512 }, { 1, 1, 1 })))
   end)
 
   it("is none where devices differ", function()
-    local behind, first = depth({ 4096, 64 }, { 1, 1 }, { machine = "MIXED" })
+    local behind, first, why = depth({ 4096, 64 }, { 1, 1 }, { machine = "MIXED" })
+    assert.matches("devices of several kinds", why)
     assert.equal(1, behind)
     assert.equal(1, first)
   end)
 
   it("is on GPUs what launches take, whether it spares messages or not", function()
     local function both(range, reach, ranks)
-      return { depth(range, reach, { machine = "GPU", ranks = ranks }) }
+      local behind, first = depth(range, reach, { machine = "GPU", ranks = ranks })
+      return { behind, first }
     end
     local most = c.CEL_TUNE_FOLD_GPU
     for _, ranks in ipairs { 1, 4 } do
