@@ -362,10 +362,11 @@ enum {
    * spec/bench/fold.lua measures it. */
   CEL_TUNE_FOLD_TILE_STEPS = 4,
   /* And of streams (kernels/stream.cuh), for chunks of two dimensions of so
-   * many items for each array that steps write and read, where registers hold
-   * so many bytes of a column; at most so many rows to a block. */
+   * many items, or of eight times as many where arrays have more than 8 bytes
+   * of each, where registers hold so many bytes of a column; at most so many
+   * rows to a block. */
   CEL_TUNE_FOLD_STREAM_STEPS = 8,
-  CEL_TUNE_FOLD_STREAM_ITEMS = 5 << 18,
+  CEL_TUNE_FOLD_STREAM_ITEMS = 5 << 19,
   CEL_TUNE_FOLD_STREAM_BYTES = 64,
   CEL_TUNE_FOLD_STREAM_ROWS = 272,
   /* Folds of a pattern and size that are timed in one launch, and as many in

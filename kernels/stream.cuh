@@ -590,8 +590,8 @@ struct stream<L, fold_elements<E...>, Steps...> {
       body<false>(p, t);
   }
 
-  // The rows of a warp are in the launch's flags; of one dimension it takes one
-  // strip after another. Strips begin where pieces are aligned. The first and
+  // The rows of a warp are in the launch's flags; of one dimension it takes a
+  // strip. Strips begin where pieces are aligned. The first and
   // the last one have to do with edges, which takes longer: they come first,
   // with half as many rows.
   static __device__ __forceinline__ void run(const packed &p) {
@@ -601,9 +601,7 @@ struct stream<L, fold_elements<E...>, Steps...> {
     const unsigned strips = unsigned(end - first + useful - 1) / useful;
     stretch t = {0, 1, 0, {}, false, false};
     if constexpr (D == 1) {
-#pragma unroll 1
-      for (unsigned i = blockIdx.x; i < strips; i += gridDim.x)
-        strip_of(p, t, i);
+      strip_of(p, t, blockIdx.x);
     } else {
       const unsigned few = (w.flags + 1) / 2, outer = strips < 2 ? strips : 2;
       const unsigned edges = outer * ((w.extent[0] + few - 1) / few);

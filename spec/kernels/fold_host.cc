@@ -309,8 +309,8 @@ static void row(int n, int begin, int end) {
     s->where.flags = 3;
     launch(*s, over(int(s->where.extent[0]), 256 * 4), 1, 256, 1, run_flow);
   }
-  const unsigned strips = over(end - (begin & -4), 128 - 2 * K - K);
-  launch(p, std::min(strips, unsigned(pick(1, 9))), 1, 32, 1, run_flow_stream);
+  launch(p, over(end - (begin & -4), 128 - 2 * K - K), 1, 32, 1,
+         run_flow_stream);
   for (int i = 0; i < n; ++i) {
     const bool own = i >= begin && i < end;
     must(memcmp(&to.at[i], own ? &a.at[i] : &fa.at[i], 4) == 0, "a row");

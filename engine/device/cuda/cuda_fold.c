@@ -178,10 +178,11 @@ static void shorten(cel_fold_job *fold, cel_fused_way way) {
 
 int64_t cel__cuda_fold_stream_items = CEL_TUNE_FOLD_STREAM_ITEMS;
 
-/* A stream's warps have much to do before anything is right: for large chunks.
- * Where dimensions are short an item may be near both ends. */
+/* A stream's warps have much to do before anything is right, and at edges take
+ * longer: for large chunks, or larger ones still where registers leave room for
+ * few warps. Where dimensions are short an item may be near both ends. */
 static cel_fused_way way_of(const cel_fold_job *fold) {
-  enum { SHORT = 4 * CEL_FUSED_OWN };
+  enum { SHORT = 4 * CEL_FUSED_OWN, LITTLE = 8, LARGER = 8 };
   cel_fused of;
   const cel_fold_job two = {.steps = 2,
                             .step = fold->step,
@@ -189,13 +190,15 @@ static cel_fused_way way_of(const cel_fold_job *fold) {
                             .array = fold->array};
   const cel_call *first = &fold->step[0].call;
   const int32_t dims = fold->step[0].work->cuda->dims;
+  int64_t items = cel_box_volume(&first->chunk);
+  uint32_t bytes = 0;
   bool suits = true;
   if (!reaches_in(fold, 0) && !reaches_in(fold, 1)) return CEL_FUSED_CHAIN;
   for (int d = 0; d < dims; ++d) suits = suits && first->range.max[d] >= SHORT;
-  if (dims > 1 && fold->arrays > 0 &&
-      cel_box_volume(&first->chunk) / fold->arrays <
-          cel__cuda_fold_stream_items)
-    suits = false;
+  for (int32_t a = 0; a < fold->arrays; ++a)
+    bytes += fold->array[a].element_size;
+  if (bytes > LITTLE) items /= LARGER;
+  if (dims > 1 && items < cel__cuda_fold_stream_items) suits = false;
   return suits && cel__cuda_fold_pattern(&two, CEL_FUSED_STREAM, &of)
              ? CEL_FUSED_STREAM
              : CEL_FUSED_TILE;
@@ -340,7 +343,7 @@ static int32_t rows_of(const cel_fused *fused, int64_t height, int64_t across,
 }
 
 /* Where dimension 1 begins and ends, which takes longest, blocks have half as
- * many rows. Of one dimension there are as many blocks as there is room for. */
+ * many rows. */
 static void shape_stream(const cel_cuda_device *device, int32_t d,
                          const cel_fused *fused, int32_t dims,
                          const cel_box *chunk, cel__launch_shape *out) {
@@ -354,11 +357,7 @@ static void shape_stream(const cel_cuda_device *device, int32_t d,
                                             whole_lanes(fused->around[3]));
   *out = (cel__launch_shape){
       .grid = {across, 1, 1}, .block = {CEL_FUSED_LANES, 1, 1}, .each = 1};
-  if (dims == 1) {
-    uint32_t most = (uint32_t)(device->multiprocessors * fused->resident[d]);
-    if (across > most) out->grid[0] = most;
-    return;
-  }
+  if (dims == 1) return;
   const int64_t height = chunk->max[0] - chunk->min[0];
   const int32_t rows = rows_of(fused, height, across,
                                (int64_t)device->multiprocessors * QUARTERS,

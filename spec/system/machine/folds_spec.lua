@@ -139,7 +139,7 @@ describe("a fold on a GPU", function()
   end)
 
   it("is one launch for eight steps of one dimension, of warps", function()
-    local r = run(ROW .. LOOP, { "--fold", "8" }, { FAKE_MULTIPROCESSORS = 2 })
+    local r = run(ROW .. LOOP, { "--fold", "8" }, {})
     if not r then return pending(cuda.no_nvrtc) end
     assert.equal("ready\n", r.stdout, r.stderr)
     local want = {}
