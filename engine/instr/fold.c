@@ -13,8 +13,9 @@
  * with Time Skewing"). Every other sweep goes through its bands backwards, and
  * so begins with rows that are still there.
  *
- * Where steps read around the ends of the range, a step leaves out what needs
- * rows of the other end, on both sides; that is the *seam*, behind the bands.
+ * Where steps read around the ends of the range what others compute, a step
+ * leaves out what needs rows of the other end, on both sides; that is the
+ * *seam*, behind the bands.
  */
 #include "fold/fold.h"
 
@@ -32,6 +33,7 @@ typedef struct sweep {
   const cel_fold *fold;
   const cel_box *chunk;
   bool up;             /* else from the last rows to the first */
+  bool ring;           /* some step reads around the ends what others compute */
   int32_t first, last; /* of these steps [first, last) */
   /* How far their bands stay behind the first one's where they go up, and where
    * they go down; the most that any of them does. */
@@ -94,6 +96,43 @@ static const cel_box *range_of(const sweep *w) {
 
 /* ---- how many rows ------------------------------------------------------- */
 
+/* Around all that the steps compute. */
+static cel_box hull_of(const sweep *w) {
+  cel_box hull = cel_fold_box(w->fold, w->first, w->chunk);
+  cel_box box[CEL_FOLD_BOXES];
+  for (int32_t s = w->first; s < w->last; ++s)
+    for (int32_t n = cel_fold_boxes(w->fold, s, w->chunk, box); n-- > 0;)
+      hull = cel_box_hull(&hull, &box[n]);
+  return hull;
+}
+
+/* Whether some step reads around the ends what others compute. */
+static bool meets_itself(const sweep *w) {
+  const cel_box *range = range_of(w);
+  cel_box hull = hull_of(w);
+  int64_t reach = 0, ahead, back;
+  for (int32_t s = w->first; s < w->last; ++s) {
+    const cel_task *task = w->fold->step[s].task;
+    for (uint32_t a = 0; a < task->accesses; ++a) {
+      reach_of(&task->access[a], true, &ahead, &back);
+      reach = larger(reach, larger(ahead, back));
+    }
+  }
+  int64_t others = range->max[0] - range->min[0] - hull.max[0] + hull.min[0];
+  return w->fold->wraps[0] && others < reach;
+}
+
+/* Those of the first step, which as a rule computes most; of all its boxes:
+ * the one at the other end of dimension 0 comes second. */
+static int64_t count_rows(const sweep *w) {
+  cel_box box[CEL_FOLD_BOXES];
+  int32_t n = cel_fold_boxes(w->fold, w->first, w->chunk, box);
+  int64_t rows = box[0].max[0] - box[0].min[0];
+  if (n > 1 && box[1].min[0] != box[0].min[0])
+    rows += box[1].max[0] - box[1].min[0];
+  return rows;
+}
+
 /* What the steps touch: of each buffer so much for a row of the chunk, and so
  * much besides. */
 typedef struct touched {
@@ -139,12 +178,7 @@ static touched count_bytes(const sweep *w, uint64_t block, swept *room) {
  * there are more than a seam's two sides have. */
 static bool plan_bands(sweep *w, uint64_t capacity, touched bytes) {
   enum { BESIDE = 3 };
-  cel_box all = cel_fold_box(w->fold, w->first, w->chunk);
-  for (int32_t s = w->first; s < w->last; ++s) {
-    cel_box box = cel_fold_box(w->fold, s, w->chunk);
-    all = cel_box_hull(&all, &box);
-  }
-  if (w->fold->wraps[0]) all = *range_of(w);
+  cel_box all = hull_of(w);
   int64_t rows = all.max[0] - all.min[0];
   w->begin = all.min[0];
   w->bands = 1;
@@ -197,11 +231,10 @@ static void plan_sweep(cel_instr_graph *graph, sweep *w) {
     plan_lags(w, room, true, w->lag);
     plan_lags(w, room, false, w->lead);
     touched bytes = count_bytes(w, block, room);
-    cel_box box = w->fold->wraps[0] ? *range_of(w)
-                                    : cel_fold_box(w->fold, w->first, w->chunk);
-    uint64_t rows = (uint64_t)(box.max[0] - box.min[0]);
+    w->ring = meets_itself(w);
     w->bands = 1;
-    if (bytes.row * rows + bytes.besides <= room_bytes) return;
+    if (bytes.row * (uint64_t)count_rows(w) + bytes.besides <= room_bytes)
+      return;
     if (plan_bands(w, room_bytes, bytes)) return;
   }
   w->bands = 1;
@@ -256,19 +289,18 @@ static cel_status add_seam(cel_instr_graph *graph, const cel_command *command,
 
 static cel_status add_sweep(cel_instr_graph *graph, const cel_command *command,
                             const sweep *w) {
-  const bool wraps = w->fold->wraps[0];
   for (int64_t i = 0; i < w->bands; ++i) {
     int64_t b = w->up ? i : w->bands - 1 - i;
     for (int32_t s = w->first; s < w->last; ++s) {
-      cel_box all = wraps ? *range_of(w) : cel_fold_box(w->fold, s, w->chunk);
-      int64_t min = all.min[0] + (wraps ? w->lead[s] : 0);
-      int64_t max = all.max[0] - (wraps ? w->lag[s] : 0);
+      cel_box all = w->ring ? *range_of(w) : cel_fold_box(w->fold, s, w->chunk);
+      int64_t min = all.min[0] + (w->ring ? w->lead[s] : 0);
+      int64_t max = all.max[0] - (w->ring ? w->lag[s] : 0);
       CEL_TRY(add_rows(graph, command, w, s, edge(w, s, b, min, max),
                        edge(w, s, b + 1, min, max)));
     }
   }
   if (w->bands > 1) graph->backwards = w->up;
-  return wraps && w->bands > 1 ? add_seam(graph, command, w) : CEL_E_OK;
+  return w->ring && w->bands > 1 ? add_seam(graph, command, w) : CEL_E_OK;
 }
 
 /* As one KERNEL, where all that its steps touch fits into the memory. */

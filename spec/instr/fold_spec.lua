@@ -33,22 +33,25 @@ describe("the steps of a fold", function()
     config = config or {}
     open({ devices = { 1 }, grain = 64, capacity = config.capacity or 16 * 1024,
       interior_bytes = 2 ^ 20 })
+    local rows = config.rows
+    m.chunk = rows and ffi.new("cel_box", { { rows[1], 0, 0 }, { rows[2], WIDTH, 1 } })
     local u = m:buffer({ ROWS, WIDTH }, { init = true })
     local v = m:buffer({ ROWS, WIDTH }, { init = true })
     for _ = 1, steps do
       m:submit({ range = { ROWS, WIDTH }, work = work, fold = fold, split = config.split,
         granularity = config.granularity,
-        { u, "read", grown(1, 0), { clamp = true } }, { v, "discard_write", same(2) } })
+        { u, "read", config.reads or grown(1, 0), { clamp = true } },
+        { v, "discard_write", same(2) } })
       u, v = v, u
     end
     c.cel_fold_window_flush(window)
     local sum = 0
     for _, copy in ipairs(m:of("copy")) do sum = sum + copy.volume end
-    local chunks = {}
-    for i, kernel in ipairs(m:of("kernel")) do chunks[i] = kernel.chunk end
+    local chunks, tasks = {}, {}
+    for i, kernel in ipairs(m:of("kernel")) do chunks[i], tasks[i] = kernel.chunk, kernel.task end
     close()
     assert.is_nil(m.failure)
-    return sum, chunks
+    return sum, chunks, tasks
   end
 
   it("bring rows once for all of them where a device holds a part", function()
@@ -71,6 +74,59 @@ describe("the steps of a fold", function()
   it("go one after another where all that they touch fits", function()
     local _, chunks = copied(STEPS, STEPS, { capacity = 64 * 1024 })
     assert.equal(STEPS, #chunks)
+  end)
+
+  -- What reads rows from `below` before the item to `above` behind it, around
+  -- the ends.
+  local function around(below, above)
+    local boxes = {}
+    for turn = -1, 1 do
+      local rows = {}
+      for i, way in ipairs { { "min", -below }, { "max", above } } do
+        rows[i] = { "+", { "+", { way[1], 0 }, way[2] }, { "*", { "buffer", 0 }, turn } }
+      end
+      boxes[#boxes + 1] = { rows, { { "min", 1 }, { "max", 1 } } }
+    end
+    return boxes
+  end
+
+  it("count no rows around ends that a chunk has nothing of", function()
+    local function count(first, last, capacity)
+      return #select(2, copied(STEPS, STEPS,
+        { reads = around(1, 1), rows = { first, last }, capacity = capacity * 1024 }))
+    end
+    assert.equal(STEPS, count(64, 128, 12)) -- 78 rows of both, 9.75 KiB
+    assert.equal(2 * STEPS - 1, count(0, 64, 12))
+    -- Else it has bands, of what is not around ends no seam.
+    local inner, outer = count(64, 128, 8), count(0, 64, 8)
+    assert.is_true(inner > STEPS and outer > inner, ("%d, %d"):format(inner, outer))
+  end)
+
+  it("read around ends what the step before has left there", function()
+    for below = 0, 3 do
+      for above = 0, 3 do
+        for _, rows in ipairs { { 0, 64 }, { 23, ROWS }, { 24, ROWS }, { 30, ROWS },
+          { 0, ROWS - 22 }, { 64, 192 }, { 0, ROWS } } do
+          local _, chunks, tasks = copied(STEPS, 2 * STEPS,
+            { reads = around(below, above), rows = rows, capacity = 14 * 1024 })
+          local step, n = {}, 0
+          for _, id in ipairs(tasks) do step[id] = true end
+          for id = 0, 99 do if step[id] then step[id], n = n, n + 1 end end
+          local left = { [0] = {}, {} } -- of both buffers: by which step each row is
+          for i, chunk in ipairs(chunks) do
+            local s, from, to = step[tasks[i]], chunk:match "^(%d+):(%d+) "
+            local own, first = s - s % STEPS, s % STEPS == 0
+            for row = from - below, to - 1 + above do
+              local by = left[s % 2][row % ROWS] or -1
+              assert.is_true(first and by < own or by == s - 1, ("step %d reads row %d of step %d")
+                :format(s, row, by))
+            end
+            for row = from, to - 1 do left[1 - s % 2][row] = s end
+          end
+          assert.equal(2 * STEPS, n)
+        end
+      end
+    end
   end)
 
   it("go one after another where rows must not be divided", function()
