@@ -1,6 +1,7 @@
 // fold.cuh -- CUDA: the steps of a fold in one launch. Stands behind the user's
 // text in a build of its own, with CELER_FOLD defined; engine/device/module/
-// module_fuse.c writes it and what follows, CELER_FUSE.
+// module_fuse.c writes it and what follows: CELER_CHAIN, CELER_TILE or
+// CELER_FLOW.
 //
 // Each step calls its kernel's function as it is. What changes is where the
 // accessors of the fold's arrays lead:
@@ -12,7 +13,7 @@
 //          around it as the steps reach, and computes step after step there. At
 //          each step what is right is less by that step's reach; what is right
 //          in the end goes to memory. Two blocks may both compute an item;
-//   stream a block goes down the rows of some columns: stream.cuh.
+//   stream a warp goes down the rows of some columns: stream.cuh.
 // What no step writes is read where it is.
 namespace celer {
 

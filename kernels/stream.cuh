@@ -151,7 +151,11 @@ struct stream<L, fold_elements<E...>, Steps...> {
     typename Of::unit part[Of::size / sizeof(typename Of::unit)];
   };
   // A lane's elements of a row.
-  template <class Of> struct alignas(16) piece { cell<Of> at[own]; };
+  template <class Of>
+  static constexpr int unit = own *Of::size % 16 == 0  ? 16
+                              : own *Of::size % 8 == 0 ? 8
+                                                       : 4;
+  template <class Of> struct alignas(unit<Of>) piece { cell<Of> at[own]; };
   // And its rows of an array, of each level, the newest first.
   template <class Of> struct column {
     piece<Of> at[steps + 1][of.depth];
@@ -216,10 +220,10 @@ struct stream<L, fold_elements<E...>, Steps...> {
   template <class Of>
   static __device__ __forceinline__ void
   copy_piece(bool wide, unsigned char *to, const unsigned char *from) {
-    constexpr int bytes = own * Of::size;
-    constexpr int unit = bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
+    static_assert(sizeof(piece<Of>) == own * Of::size,
+                  "from a column's row to the next one there are `own`");
     if (wide)
-      element<bytes, unit>::copy(to, from);
+      element<own * Of::size, unit<Of>>::copy(to, from);
     else
 #pragma unroll
       for (int c = 0; c < own; ++c)

@@ -309,12 +309,13 @@ static void fuse(void) {
       printf("no fused entry\n");
       exit(1);
     }
-    if (fold.face.fused->way == CEL_FUSED_TILE &&
-        cel__cuda_fold_stream_items == 0) {
-      printf("the stream does not compile\n");
-      exit(1);
-    }
-    if (fold.face.steps == steps && fold.face.manner != CEL_FOLD_PLAIN) break;
+    /* Tiles serve until there is the stream. */
+    const bool other = fold.face.fused->way == CEL_FUSED_TILE &&
+                       cel__cuda_fold_stream_items == 0;
+    if (!other && fold.face.steps == steps &&
+        fold.face.manner != CEL_FOLD_PLAIN)
+      break;
+    if (other) fold.face.steps = steps;
     if (cel_now_ns() - begin > 100000000000) {
       printf("the fused entry does not come\n");
       exit(1);

@@ -271,6 +271,15 @@ using flow_stream =
                   FLOW(2, 1, 0), FLOW(1, 0, 1), FLOW(0, 1, 0)>;
 using flow_packed = celer::entry<&flow>::packed;
 
+// Rows lie as far apart as elements take, whatever these are.
+using short_stream = celer::stream<
+    celer::margin<0, 0, 2, 1>,
+    celer::fold_elements<celer::element<2, 2>, celer::element<1, 1>>,
+    FLOW(0, 0, 1)>;
+static_assert(sizeof(short_stream::piece<celer::element<2, 2>>) == 8 &&
+              sizeof(short_stream::piece<celer::element<1, 1>>) == 4 &&
+              sizeof(short_stream::piece<celer::element<12, 4>>) == 48);
+
 static void run_flow(const void *a) {
   celer::entry<&flow>::run(*(const flow_packed *)a);
 }

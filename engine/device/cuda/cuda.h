@@ -126,7 +126,8 @@ typedef struct cel_cuda_kernel {
    * arrays. What combines rows. See kernels/reduce_launch.cuh. */
   CUfunction begin[CEL_DEVICES], combine[CEL_DEVICES];
   bool grouped;
-  bool edges; /* it has views that know where their buffer ends: near.cuh */
+  bool edges;    /* it has views that know where their buffer ends: near.cuh */
+  bool straight; /* cel__goes_straight */
   uint32_t shared; /* bytes of a block without those rows */
 } cel_cuda_kernel;
 

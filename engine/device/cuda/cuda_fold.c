@@ -90,16 +90,18 @@ static int32_t whole_lanes(int32_t columns) {
 }
 
 /* Whether threads may keep their columns of what all steps write: so much as
- * registers hold, and read beside it no further than the next lane has it. What
- * views do at edges by themselves would be compiled for each element that is
- * read, which takes minutes. */
+ * registers hold, and read beside it no further than the next lane has it. They
+ * also compute columns that are not right, of values that never come together,
+ * and so what goes on until values are alike might never end. What views do at
+ * edges by themselves would be compiled for each element that is read, which
+ * takes minutes. */
 static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
   const int32_t dims = fold->step[0].work->cuda->dims;
   uint32_t held = 0;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
     uint32_t written = 0;
-    if (step->work->cuda->edges) return false;
+    if (step->work->cuda->edges || !step->work->cuda->straight) return false;
     for (int32_t k = 0; k < step->call.views; ++k) {
       const cel_fold_view *use = &step->use[k];
       if (use->array < 0) continue;
@@ -209,21 +211,29 @@ static const cel_fused *fuse(cel_fold_job *fold, cel_fused_way way) {
   return fold->steps > 1 ? cel_module_fuse(fold, way) : NULL;
 }
 
-/* A kernel that wants to know where in memory an element lies does not compile
- * for streams. */
+static bool is_ready(const cel_fused *fused) {
+  return fused != NULL &&
+         atomic_load_explicit(&fused->ready, memory_order_acquire);
+}
+
+/* Tiles serve while streams are compiled, which takes seconds, and kernels that
+ * do not compile so, as they want to know where in memory an element lies. */
 cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold) {
   const int32_t steps = fold->steps;
   cel_fused_way way = fold->steps > 1 ? way_of(fold) : CEL_FUSED_CHAIN;
   const cel_fused *fused = fuse(fold, way);
-  if (way == CEL_FUSED_STREAM && (fused == NULL || fused->failed)) {
-    fold->steps = steps;
-    fused = fuse(fold, CEL_FUSED_TILE);
+  if (way == CEL_FUSED_STREAM && !is_ready(fused)) {
+    cel_fold_job tiled = *fold;
+    tiled.steps = steps;
+    const cel_fused *tile = fuse(&tiled, CEL_FUSED_TILE);
+    if (tile != NULL) {
+      fused = tile;
+      fold->steps = tiled.steps;
+    }
   }
   fold->fused = fused;
   fold->trial = NULL;
-  if (fused == NULL ||
-      !atomic_load_explicit(&fused->ready, memory_order_acquire) ||
-      !suits(fold) ||
+  if (!is_ready(fused) || !suits(fold) ||
       !cel__cuda_trial_in_one(fused->trials,
                               device == 0 && fold->steps == steps, fold))
     return CEL_FOLD_PLAIN;
@@ -271,9 +281,9 @@ static void put_array(const cel_fold_job *fold, int32_t a, unsigned char *out) {
       .stride1 = (int32_t)e2,
       .loads = cel_fold_loads_of(fold, a),
       .stores = array->live};
-  const uint64_t alike =
-      (uintptr_t)it.from | (uintptr_t)it.to |
-      (uint64_t)((int64_t)it.stride0 * (int64_t)array->element_size);
+  uint64_t alike = (uintptr_t)it.from | (uintptr_t)it.to;
+  if (array->dims > 1)
+    alike |= (uint64_t)((int64_t)it.stride0 * (int64_t)array->element_size);
   it.wide = alike % 16 == 0;
   put_box(&may, array->dims, &it);
   memcpy(out, &it, sizeof it);
@@ -347,9 +357,7 @@ static int32_t rows_of(const cel_fused *fused, int64_t height, int64_t across,
 static void shape_stream(const cel_cuda_device *device, int32_t d,
                          const cel_fused *fused, int32_t dims,
                          const cel_box *chunk, cel__launch_shape *out) {
-  enum {
-    QUARTERS = 4
-  }; /* of a multiprocessor, each takes one warp at a time */
+  enum { QUARTERS = 4 }; /* of a multiprocessor; each has warps by itself */
   const int64_t left = chunk->min[dims - 1] & -(int64_t)CEL_FUSED_OWN;
   const uint32_t across =
       over(chunk->max[dims - 1] - left, CEL_FUSED_LANES * CEL_FUSED_OWN -

@@ -165,6 +165,45 @@ bool cel__has_effects(const char *text) {
   return false;
 }
 
+static bool is_word(char c) {
+  return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Behind another kernel than `name`, whose text goes on at `text`; that itself
+ * where it is this one. */
+static const char *behind_other(const char *text, const char *name) {
+  const char *end = text + strcspn(text, "(");
+  while (end > text && !is_word(end[-1])) --end;
+  const char *begin = end;
+  while (begin > text && is_word(begin[-1])) --begin;
+  const size_t n = strlen(name);
+  if ((size_t)(end - begin) == n && strncmp(begin, name, n) == 0) return text;
+  int depth = 0;
+  for (text += strcspn(text, "{"); *text != '\0'; ++text) {
+    depth += (*text == '{') - (*text == '}');
+    if (depth == 0) return text + 1;
+  }
+  return text;
+}
+
+bool cel__goes_straight(const char *text, const char *name) {
+  static const char *const turns[] = {"for", "while", "goto"};
+  enum { TURNS = sizeof turns / sizeof *turns };
+  while (*text != '\0') {
+    size_t n = 0;
+    while (is_word(text[n])) ++n;
+    if (*text == '[' && text[1 + strspn(text + 1, "0123456789")] != ']')
+      return false;
+    for (int i = 0; i < TURNS; ++i)
+      if (n == strlen(turns[i]) && strncmp(text, turns[i], n) == 0)
+        return false;
+    const bool kernel = n == 6 && strncmp(text, "kernel", n) == 0;
+    text += n > 0 ? n : 1;
+    if (kernel) text = behind_other(text, name);
+  }
+  return true;
+}
+
 /* Whether any kernel may be a step of a fold: one of groups never is, nor is
  * one with effects. What else names items, such as a macro of a header, has
  * these. */

@@ -136,6 +136,10 @@ const cel__kernel_work *cel__kernel_work_of(const cel_work *work);
 
 /* Whether what a text does may be seen beside what its accessors write. */
 bool cel__has_effects(const char *text);
+/* Whether a kernel of the text ends, and stays within memory, whatever it
+ * reads: there are no loops, in it or outside of kernels, and no index in
+ * brackets but numbers. Thread: any. */
+bool cel__goes_straight(const char *text, const char *name);
 /* Counts params and views of a kernel whose `param` is set. */
 void cel__kernel_count(cel__kernel *kernel);
 

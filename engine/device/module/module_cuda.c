@@ -177,6 +177,8 @@ static cel_status take_kernel(cel_module *module, const CUmodule *in,
         lay_out(kernel, name,
                 module->checked ? (size_t)kernel->views * sizeof(cel_box) : 0);
   kernel->cuda[variant]->sample = kernel->sample_cuda;
+  kernel->cuda[variant]->straight =
+      cel__goes_straight(module->kept.source.text, name);
   memcpy(kernel->cuda[variant]->block, module->kept.source.block,
          sizeof kernel->cuda[variant]->block);
   CEL_TRY(find_functions(module, in, i, variant));

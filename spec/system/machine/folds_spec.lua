@@ -77,6 +77,23 @@ local function step()
 end
 ]]
 
+local HALVES = ROW:match("^(.-)local rod") .. [[
+local kernels = celer.kernel [=[
+  kernel void other(item<1> it, out<float, 1> a) { a(it[0]) = 0; }
+  kernel void halves(item<1> it, in<float, 1> now, out<float, 1> after) {
+    float x = now(max(it[0] - 1, 0));
+    while (x > 1) x /= 2;
+    after(it[0]) = x;
+  }
+]=]
+local function step()
+  q:submit(function(cg)
+    cg:parallel_for({ n }, kernels.halves, cg:read(a, celer.clamped(1)), cg:discard_write(b))
+  end)
+  a, b = b, a
+end
+]]
+
 -- Each kernel is a module of its own, and one has a struct of the user's.
 local CHAIN = [[
 celer.struct("pair", "float low, high;")
@@ -145,6 +162,13 @@ describe("a fold on a GPU", function()
     local want = {}
     for i = 1, 8 do want[i] = "3 1 1 of 32 1 1" end
     assert.same(want, last_launches(r, 8))
+  end)
+
+  it("computes what is not right of no kernel that might not end then", function()
+    local r = run(HALVES .. LOOP, { "--fold", "8" }, {}, 6)
+    if not r then return pending(cuda.no_nvrtc) end
+    assert.equal("ready\n", r.stdout, r.stderr)
+    for _, shape in ipairs(last_launches(r, 64)) do assert.not_matches(" of 32 1 1", shape) end
   end)
 
   -- How many there are once the loop has said that it is ready.
