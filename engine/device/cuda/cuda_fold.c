@@ -281,9 +281,9 @@ static void put_array(const cel_fold_job *fold, int32_t a, unsigned char *out) {
       .stride1 = (int32_t)e2,
       .loads = cel_fold_loads_of(fold, a),
       .stores = array->live};
-  uint64_t alike = (uintptr_t)it.from | (uintptr_t)it.to;
-  if (array->dims > 1)
-    alike |= (uint64_t)((int64_t)it.stride0 * (int64_t)array->element_size);
+  const uint64_t alike =
+      (uintptr_t)it.from | (uintptr_t)it.to |
+      (uint64_t)((int64_t)it.stride0 * (int64_t)array->element_size);
   it.wide = alike % 16 == 0;
   put_box(&may, array->dims, &it);
   memcpy(out, &it, sizeof it);
