@@ -94,20 +94,53 @@ static bool wraps(const cel_fold_job *fold, int32_t dim) {
   return false;
 }
 
+/* Whether some step reads around the ends what others compute. */
+static bool meets_itself(const cel_fold_job *fold, const cel_box *hull,
+                         int32_t dim) {
+  const cel_box *range = &fold->step[0].call.range;
+  int64_t others =
+      range->max[dim] - range->min[dim] - hull->max[dim] + hull->min[dim];
+  return wraps(fold, dim) && others < longest_reach(fold, dim);
+}
+
+/* The first items that no step has behind ones that some has, which lie behind
+ * them again: those of other ranks, where a chunk lies around the ends. */
+static void find_skipped(cel__bands *out) {
+  const cel_fold_job *fold = out->job->fold;
+  int64_t low = out->begin, high = out->end, before;
+  do {
+    before = low;
+    for (int32_t s = 0; s < fold->steps; ++s) {
+      const cel_box *chunk = &fold->step[s].call.chunk;
+      if (!cel_box_is_empty(chunk) && chunk->min[out->dim] <= low)
+        low = most(low, chunk->max[out->dim]);
+    }
+  } while (low > before);
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_box *chunk = &fold->step[s].call.chunk;
+    int64_t min = chunk->min[out->dim];
+    if (!cel_box_is_empty(chunk) && min > low && min < high) high = min;
+  }
+  if (high == out->end) return;
+  out->skip = low;
+  out->skipped = high - low;
+}
+
 static void plan_along(const cel_box *hull, int32_t dim, int64_t runs,
                        cel__bands *out) {
   const cel_fold_job *fold = out->job->fold;
   const cel_box *range = &fold->step[0].call.range;
   out->dim = dim;
-  out->ring = wraps(fold, dim);
+  out->ring = meets_itself(fold, hull, dim);
   out->begin = out->ring ? range->min[dim] : hull->min[dim];
   out->end = out->ring ? range->max[dim] : hull->max[dim];
+  if (out->ring) find_skipped(out);
   int64_t extent = out->end - out->begin;
   out->most_lag = skew(fold, dim, true, out->lag);
   out->apart = out->most_lag + skew(fold, dim, false, out->lead) +
                longest_reach(fold, dim);
   if (out->apart < 1) out->apart = 1;
-  out->runs = (int32_t)runs_of(extent, out->apart, runs);
+  out->runs = (int32_t)runs_of(extent - out->skipped, out->apart, runs);
   int64_t rows = hull->max[dim] - hull->min[dim];
   int64_t across = rows > 0 ? cel_box_volume(hull) / rows : 1;
   out->band = most(1, CEL_TUNE_BAND_ITEMS / most(1, across));
@@ -204,10 +237,12 @@ static cel_job part_of(const cel__bands *bands) {
   return (cel_job){.ticket = bands->job->ticket, .kind = CEL_JOB_CALL};
 }
 
-/* Where run i begins. */
+/* Where run i begins: all have as many items that some step has. */
 static int64_t run_at(const cel__bands *bands, int64_t i) {
-  int64_t n = bands->end - bands->begin;
-  return bands->begin + n / bands->runs * i + n % bands->runs * i / bands->runs;
+  int64_t n = bands->end - bands->begin - bands->skipped;
+  int64_t at =
+      bands->begin + n / bands->runs * i + n % bands->runs * i / bands->runs;
+  return at > bands->skip ? at + bands->skipped : at;
 }
 
 /* The sweep of run i over one block. */

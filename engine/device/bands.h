@@ -10,10 +10,10 @@
  * and the run above `lead` items at its beginning. What they leave out is the
  * seam: a wedge, for whoever comes to the end of the second of the two runs.
  *
- * Where a step reads around the ends of the range along that dimension, they
- * are one more cut: what lies around the ends is seam 0, of the last run and
- * the first one. Where even one run is shorter than seams are apart, steps are
- * carried out one after another.
+ * Where a step reads around the ends of the range, along that dimension, what
+ * some step computes, they are one more cut: what lies around the ends is seam
+ * 0, of the last run and the first one. Where even one run is shorter than
+ * seams are apart, steps are carried out one after another.
  *
  * Invariants. Call t@j an item j of step t. Where t reads what s < t wrote, or
  * one of them writes what the other one touches, s@i comes before t@j for all i
@@ -34,9 +34,10 @@
 
 typedef struct cel__bands {
   const cel_job *job;
-  int32_t dim;        /* along which it sweeps */
-  int64_t begin, end; /* all items of all steps lie there */
-  int64_t band;       /* items of a step at a time */
+  int32_t dim;           /* along which it sweeps */
+  int64_t begin, end;    /* all items of all steps lie there */
+  int64_t skip, skipped; /* so many from `skip` on are no step's, of a ring */
+  int64_t band;          /* items of a step at a time */
   int64_t apart;
   int64_t lag[CEL_FOLD_CALLS], lead[CEL_FOLD_CALLS];
   int64_t most_lag; /* of any step */

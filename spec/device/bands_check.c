@@ -34,7 +34,9 @@ typedef struct made_work {
 
 typedef struct made_fold {
   int32_t dims, uses, arrays;
-  bool wraps; /* some steps read around the ends of the range */
+  bool wraps;      /* some steps read around the ends of the range */
+  int64_t ends;    /* rows that steps have at one of them alone; 0: any */
+  int64_t outside; /* rows at either end that no step has */
   cel_fold_job face;
   cel_fold_call step[STEPS];
   made_work work[STEPS];
@@ -139,6 +141,12 @@ static void make_use(made_work *w, int32_t array, bool writes) {
 /* Of the range, or of what is left of it on the last step's box. */
 static cel_box make_chunk(const cel_box *range, int32_t dims) {
   cel_box box = *range;
+  box.min[0] += fold.outside;
+  box.max[0] -= fold.outside;
+  if (fold.ends > 0 && cel_random_chance(&chosen, 50))
+    box.max[0] = box.min[0] + fold.ends;
+  else if (fold.ends > 0)
+    box.min[0] = box.max[0] - fold.ends;
   for (int d = 0; d < dims && cel_random_chance(&chosen, 40); ++d) {
     int64_t n = box.max[d] - box.min[d];
     box.min[d] += pick(0, n < 6 ? n : 6);
@@ -184,6 +192,14 @@ static void make_fold(void) {
     layout.min[d] = range.min[d] - pick(0, 2);
     layout.max[d] = range.max[d] + pick(0, 2);
   }
+  fold.ends = fold.wraps && cel_random_chance(&chosen, 40)
+                  ? pick(0, (range.max[0] - range.min[0]) / 2)
+                  : 0;
+  fold.outside = fold.wraps && fold.ends == 0 &&
+                         range.max[0] - range.min[0] > 8 &&
+                         cel_random_chance(&chosen, 40)
+                     ? pick(1, 4)
+                     : 0;
   if (cel_box_volume(&layout) > ROOM) cel_bug("too many elements");
   fold.face = (cel_fold_job){.steps = (int32_t)pick(1, STEPS),
                              .step = fold.step,
