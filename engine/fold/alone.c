@@ -3,12 +3,6 @@
 #include "base/text.h"
 #include "fold/chain.h"
 
-static bool reaches(const cel_reach *reach) {
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (reach->below[d] > 0 || reach->above[d] > 0) return true;
-  return false;
-}
-
 /* What is read around items, or in a way that no step reads; null: nothing. */
 static const cel_access *read_beyond(const cel_task *task) {
   for (uint32_t i = 0; i < task->accesses; ++i) {
@@ -16,24 +10,20 @@ static const cel_access *read_beyond(const cel_task *task) {
     cel_reach reach = {0};
     cel_fold_role role = cel_fold_role_of(access, &reach);
     bool other = role == CEL_FOLD_OTHER && cel_mode_consumes(access->mode);
-    if (other || reaches(&reach)) return access;
+    if (other || cel_reach_is_around(&reach)) return access;
   }
   return NULL;
 }
 
 /* It reads around ends of the range that are not those of all it touches. */
-static bool has_other_ends(const cel_task *task, int d) {
-  bool wraps = false, others = false;
+static bool has_other_ends(const cel_task *task) {
+  cel__fold_edges edges = {.meet = {false}};
   for (uint32_t i = 0; i < task->accesses; ++i) {
-    const cel_box *extent = &task->access[i].buffer->extent;
-    cel_reach reach = {0};
-    cel_fold_role role = cel_fold_role_of(&task->access[i], &reach);
-    wraps = wraps || reach.wraps[d];
-    if (role == CEL_FOLD_WRITTEN || role == CEL_FOLD_AROUND)
-      others = others || extent->min[d] != task->range.min[d] ||
-               extent->max[d] != task->range.max[d];
+    cel__fold_access own = {.access = &task->access[i]};
+    own.role = cel_fold_role_of(own.access, &own.reach);
+    cel__fold_edges_add(&edges, &own, &task->range);
   }
-  return wraps && others;
+  return !cel__fold_edges_agree(&edges);
 }
 
 static const char *obstacle_of_work(const cel_task *task) {
@@ -46,9 +36,8 @@ static const char *obstacle_of_work(const cel_task *task) {
            "variables";
   if (task->oversubscribe > 1) return "oversubscribe cuts it into runs";
   if (task->listed) return "a mapper of it is opaque";
-  for (int d = 0; d < task->dims; ++d)
-    if (has_other_ends(task, d))
-      return "it reads around ends that not all of its buffers have";
+  if (has_other_ends(task))
+    return "it reads around ends that not all of its buffers have";
   return NULL;
 }
 
@@ -66,7 +55,8 @@ static bool say_access(const cel_task *task, char *text, size_t size) {
                  ? "it writes '%s' elsewhere than at the item"
                  : "it reads '%s' further than a neighbourhood around the item";
     for (uint32_t k = 0; what == NULL && k < task->accesses; ++k)
-      if (reaches(&reach) && task->access[k].buffer == access->buffer &&
+      if (cel_reach_is_around(&reach) &&
+          task->access[k].buffer == access->buffer &&
           cel_mode_produces(task->access[k].mode))
         what = "it reads '%s' around the item and writes it";
     if (what == NULL) continue;

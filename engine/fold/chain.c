@@ -36,12 +36,6 @@ bool cel__fold_ends(const cel_task *task) {
   return task->reduces != 0;
 }
 
-static bool reaches(const cel_reach *reach) {
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (reach->below[d] > 0 || reach->above[d] > 0) return true;
-  return false;
-}
-
 /* ---- one after another --------------------------------------------------- */
 
 static bool equal_splits(const cel_split_kind *a, const cel_split_kind *b) {
@@ -70,7 +64,7 @@ static bool collide(const cel__fold_access *a, const cel__fold_access *b,
   if (writes_a && writes_b) return same_step;
   const cel__fold_access *read = writes_a ? b : a;
   if (read->role == CEL_FOLD_TABLE) return true;
-  return same_step && reaches(&read->reach);
+  return same_step && cel_reach_is_around(&read->reach);
 }
 
 /* Puts the task's accesses behind those of the chain; false where one is none
@@ -82,7 +76,8 @@ static bool take_accesses(cel__fold_chain *chain, const cel_task *task,
     cel__fold_access own = {.access = &task->access[i], .from = -1};
     own.role = cel_fold_role_of(own.access, &own.reach);
     if (own.role == CEL_FOLD_OTHER || own.access->in_place ||
-        own.access->buffer->apart || (!alike && reaches(&own.reach)))
+        own.access->buffer->apart ||
+        (!alike && cel_reach_is_around(&own.reach)))
       return false;
     for (uint32_t k = 0; k < chain->accesses.n; ++k)
       if (collide(&chain->accesses.at[k], &own, k >= first)) return false;
@@ -91,30 +86,27 @@ static bool take_accesses(cel__fold_chain *chain, const cel_task *task,
   return true;
 }
 
-/* Whether ends meet that a task reads around, or one before it; false where
- * they are not those of each buffer. */
-static bool meets_ends(const cel__fold_chain *chain, const cel_task *task,
-                       bool wraps[CEL_DIMS]) {
+void cel__fold_edges_add(cel__fold_edges *edges, const cel__fold_access *a,
+                         const cel_box *range) {
+  const cel_box *extent = &a->access->buffer->extent;
+  bool in_place = a->role == CEL_FOLD_WRITTEN || a->role == CEL_FOLD_AROUND;
   for (int d = 0; d < CEL_DIMS; ++d) {
-    bool whole = true;
-    wraps[d] = false;
-    for (uint32_t i = 0; i < chain->accesses.n; ++i) {
-      const cel__fold_access *a = &chain->accesses.at[i];
-      const cel_box *extent = &a->access->buffer->extent;
-      wraps[d] = wraps[d] || a->reach.wraps[d];
-      if (a->role == CEL_FOLD_WRITTEN || a->role == CEL_FOLD_AROUND)
-        whole = whole && extent->min[d] == task->range.min[d] &&
-                extent->max[d] == task->range.max[d];
-    }
-    if (wraps[d] && !whole) return false;
+    edges->meet[d] |= a->reach.wraps[d];
+    edges->differ[d] |= in_place && (extent->min[d] != range->min[d] ||
+                                     extent->max[d] != range->max[d]);
   }
+}
+
+bool cel__fold_edges_agree(const cel__fold_edges *edges) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (edges->meet[d] && edges->differ[d]) return false;
   return true;
 }
 
 /* An item that two ranks compute would count twice. */
 static bool may_end(const cel__fold_chain *chain) {
   for (uint32_t i = 0; i < chain->accesses.n; ++i)
-    if (reaches(&chain->accesses.at[i].reach)) return false;
+    if (cel_reach_is_around(&chain->accesses.at[i].reach)) return false;
   return chain->tasks.n > 0;
 }
 
@@ -132,11 +124,14 @@ static int32_t writer_of(const cel__fold_chain *chain,
 bool cel__fold_chain_add(cel__fold_chain *chain, const cel_task *task,
                          bool alike) {
   uint32_t n = chain->accesses.n;
-  bool wraps[CEL_DIMS];
+  cel__fold_edges edges = {.meet = {false}};
   if (!cel__fold_may_be_step(task) || chain->tasks.n == CEL_FOLD_STEPS ||
       (chain->tasks.n > 0 && !is_divided_alike(chain->tasks.at[0], task)))
     return false;
-  if (!take_accesses(chain, task, alike) || !meets_ends(chain, task, wraps) ||
+  bool takes = take_accesses(chain, task, alike);
+  for (uint32_t i = 0; i < chain->accesses.n; ++i)
+    cel__fold_edges_add(&edges, &chain->accesses.at[i], &task->range);
+  if (!takes || !cel__fold_edges_agree(&edges) ||
       (cel__fold_ends(task) && !may_end(chain))) {
     chain->accesses.n = n;
     return false;
@@ -146,7 +141,7 @@ bool cel__fold_chain_add(cel__fold_chain *chain, const cel_task *task,
     if (cel_mode_consumes(own->access->mode))
       own->from = writer_of(chain, own->access->buffer);
   }
-  memcpy(chain->wraps, wraps, sizeof wraps);
+  memcpy(chain->wraps, edges.meet, sizeof edges.meet);
   cel_vec_push(&chain->ends, chain->accesses.n);
   cel_vec_push(&chain->tasks, task);
   return true;

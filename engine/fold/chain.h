@@ -24,6 +24,12 @@ typedef struct cel__fold_access {
   int32_t from;    /* the step that left what it reads, or -1 */
 } cel__fold_access;
 
+/* By dimensions, of some accesses: one reads around the ends of the range; the
+ * buffer of one has other ends. */
+typedef struct cel__fold_edges {
+  bool meet[CEL_DIMS], differ[CEL_DIMS];
+} cel__fold_edges;
+
 typedef struct cel__fold_chain {
   CEL_VEC(const cel_task *) tasks;
   CEL_VEC(cel__fold_access) accesses; /* of all steps, in order */
@@ -44,6 +50,11 @@ bool cel__fold_may_be_step(const cel_task *task);
 /* Whether it could only be the last step, as it reduces; and only where no step
  * reads around its items. */
 bool cel__fold_ends(const cel_task *task);
+/* Adds an access of a task with this range. */
+void cel__fold_edges_add(cel__fold_edges *edges, const cel__fold_access *access,
+                         const cel_box *range);
+/* Whether ends meet only where they are those of each buffer. */
+bool cel__fold_edges_agree(const cel__fold_edges *edges);
 /* Fills in `grows`. */
 void cel__fold_chain_grow(cel__fold_chain *chain);
 

@@ -23,6 +23,15 @@ typedef struct cel_reach {
   bool along_axes; /* what is read lies beside the item in one dimension */
 } cel_reach;
 
+#ifndef CEL_CDEF
+/* Whether it goes beyond the item. */
+static inline bool cel_reach_is_around(const cel_reach *reach) {
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (reach->below[d] > 0 || reach->above[d] > 0) return true;
+  return false;
+}
+#endif
+
 /* The hull of the rule's boxes and the item itself; false where it is none such
  * rule, or touches nothing. */
 bool cel_rule_reach(const cel_rule_use *use, cel_reach *out);
