@@ -4,15 +4,16 @@
 // Each item has slots of its own in a buffer beside: how often it has pushed,
 // in 32 bits, then the keys, then the values. So no item waits for another, and
 // what comes of all does not depend on their order. Host tasks bring it where
-// it belongs (engine/comm/route.h). Where one GPU has all, the values of all
-// items lie behind all counts and keys: then a warp writes side by side.
+// it belongs (engine/comm/route.h). Where one GPU has all, its kernels do
+// (routed.cuh), and the values of all items lie behind all counts and keys: then
+// a warp writes side by side.
 #ifndef CELER_ROUTE_CUH
 #define CELER_ROUTE_CUH
 
 namespace celer {
 
 // What a parameter is told beside its view. Mirrored in
-// lua/celer/kernel/routing.lua.
+// lua/celer/submit/route.lua.
 struct routing {
   index size[3];   // of what it leads to
   index first[3];  // of the range: its slots are the first ones

@@ -43,6 +43,7 @@ local function with_place(text, file, line, task)
   local named = task and not nameless[task] and not task:find("^celer%.")
   local name = named and (" '%s'"):format(task) or ""
   if text:find("^[^\n:]+:%d+: ") then
+    if task == "celer.route" then return text end -- the place is that of the task to blame
     return ("%s (the task%s was submitted at %s:%d)"):format(text, name, file, line)
   end
   if named then text = ("task%s: %s"):format(name, text) end

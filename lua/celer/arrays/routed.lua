@@ -5,6 +5,7 @@
 --- each key has its values side by side, in the order of items. Kernels take nothing of an item
 --- that has made a mistake, and note it: a host task looks for that now and then, and before the
 --- script waits or asks for copies, so that no step waits for the host.
+local codec = require "string.buffer"
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
 local buffers = require "celer.data.buffer"
@@ -23,9 +24,14 @@ local M = {}
 
 local call = "celer.route"
 local GROUP, GROUPS = 256, 1056 -- items of a group; groups that count, at most
-local WRONG = 4 -- words that say what is wrong
-local OFTEN = 32 -- tasks whose pushes are delivered until a host task looks
+local WRONG = 4 -- words that say what is wrong, of each delivery
+local OFTEN = 32 -- deliveries until a host task looks
 local MOST_PLACES = 2 ^ 30
+-- What kernels take of an arena, and what they make of it.
+local SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t pitch, uint32_t end, "
+  .. "uint32_t told"
+local PUSHED = "celer::routed<%s>{(const uint32_t *)&arena(0), (const char *)&arena(heads), "
+  .. "items, most, pitch, end}"
 -- Values of a key, on average, from which on a group adds them up; and its items: one of them adds
 -- while all fetch, so many small groups are best.
 local MANY, ADDERS = 16, 64
@@ -35,9 +41,8 @@ kernel void route_keys(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> keys,
                        inout<uint32_t, 1> state, inout<uint64_t, 1> wrong, SLOTS,
                        local<uint32_t, PASSES * 256> mine,
                        local<uint64_t, CELER_WARP_ROOM(GROUP)> warps) {
-  celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
-    pitch, end}
-    .keys<PASSES>(g, &keys(0), &state(0), (unsigned long long *)&wrong(0), &mine[0], &warps[0]);
+  PUSHED.keys<PASSES>(g, &keys(0), &state(0), (unsigned long long *)&wrong(told), &mine[0],
+                      &warps[0]);
 }
 ]]
 
@@ -46,10 +51,8 @@ kernel void route_append(item<1> it, in<uint64_t, 1> arena, in<uint32_t, 1> sort
                          in<uint32_t, 1> order, out<int64_t, 1> offsets, out<T, 1> values,
                          out<int64_t, 0> count, inout<uint64_t, 1> wrong, SLOTS,
                          int64_t room) {
-  celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
-    pitch, end}
-    .append(it[0], &sorted(0), &order(0), &offsets(0), &values(0), &count(), room,
-            (unsigned long long *)&wrong(0));
+  PUSHED.append(it[0], &sorted(0), &order(0), &offsets(0), &values(0), &count(), room,
+            (unsigned long long *)&wrong(told));
 }
 ]]
 
@@ -60,18 +63,14 @@ struct route_combine {
 kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
                                in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
                                SLOTS, E identity) {
-  celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
-    pitch, end}
-    .combine<E, WIDTH, route_combine>(uint32_t(it[0]), &sorted(0), &order(0),
-      (E *)&to(START) + it[0] * WIDTH, KEEP, identity, (unsigned long long *)&wrong(0));
+  PUSHED.combine<E, WIDTH, route_combine>(uint32_t(it[0]), &sorted(0), &order(0),
+      (E *)&to(START) + it[0] * WIDTH, KEEP, identity, (unsigned long long *)&wrong(told));
 }
 kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
                                in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
                                SLOTS, E identity, local<T, ADDERS> staged) {
-  celer::routed<T>{(const uint32_t *)&arena(0), (const char *)&arena(heads), items, most,
-    pitch, end}
-    .combine<E, WIDTH, route_combine>(g, uint32_t(g.number(0)), &sorted(0), &order(0),
-      (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, (unsigned long long *)&wrong(0),
+  PUSHED.combine<E, WIDTH, route_combine>(g, uint32_t(g.number(0)), &sorted(0), &order(0),
+      (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, (unsigned long long *)&wrong(told),
       &staged[0]);
 }
 ]]
@@ -89,10 +88,11 @@ local zeros = { "0", "0, 0", "0, 0, 0" }
 ---@field items integer
 ---@field ends integer  how many keys there are
 ---@field wrong celer.buffer
+---@field told integer  where in it its words begin
 
 local function kernel_for(source, d, more)
   local given = { T = d.type.name, GROUP = tostring(GROUP), ADDERS = tostring(ADDERS),
-    SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t pitch, uint32_t end" }
+    SLOTS = SLOTS, PUSHED = PUSHED:format(d.type.name) }
   local key = { given.T }
   for k, v in sorted_pairs(more or {}) do given[k], key[#key + 1] = v, k .. v end
   return alone.kernel(source, given, table.concat(key, " "))
@@ -100,7 +100,7 @@ end
 
 -- As kernels take them; and what comes behind.
 local function slots_of(d, ...)
-  return d.what.values / 8, d.items, d.what.most, d.what.pitch, d.ends, ...
+  return d.what.values / 8, d.items, d.what.most, d.what.pitch, d.ends, d.told, ...
 end
 
 --- Whether a task's pushes can be delivered so.
@@ -168,29 +168,33 @@ end
 
 -- ---- mistakes -----------------------------------------------------------------
 
-local pending, count = {}, 0 -- by what is wrong in an arena
+local list, arenas = {}, {} -- deliveries since; and of what buffers they may be wrong
 
---- Submits host tasks that look for mistakes, where something was delivered since.
+--- Submits a host task that looks for mistakes, where something was delivered since.
 function M.look()
-  if count == 0 then return end
-  local list = pending
-  pending, count = {}, 0
-  for wrong, told in pairs(list) do
-    queues.run(call, function(cg)
-      cg:name(call)
-      cg:host_task(placement.once, lane.check, cg:read(wrong, mapper.all), told.text, told.place)
-    end)
-  end
+  if #list == 0 then return end
+  local text, wrong = codec.encode(list), arenas
+  list, arenas = {}, {}
+  queues.run(call, function(cg)
+    cg:name(call)
+    for i = 1, #wrong do wrong[i] = cg:read(wrong[i], mapper.all) end
+    cg:host_task(placement.once, lane.check, text, unpack(wrong))
+  end)
 end
 
 snapshot.precede(M.look)
 
--- Notes that there may be some, at the line of the task.
+-- Notes that there may be some, at the line of the task; gives where the words of it begin.
 local function note(wrong, text)
+  if #list == OFTEN then M.look() end
+  if not arenas[wrong] then
+    arenas[#arenas + 1] = wrong
+    arenas[wrong] = #arenas
+  end
   local file, line = place.user()
-  pending[wrong] = { text = text, place = file and ("%s:%d"):format(file, line) }
-  count = count + 1
-  if count == OFTEN then M.look() end
+  list[#list + 1] = { arena = arenas[wrong], at = WRONG * #list, text = text,
+    place = file and ("%s:%d"):format(file, line) }
+  return list[#list].at
 end
 
 --- Submits what brings the pushes of a task where they belong.
@@ -199,14 +203,13 @@ end
 ---@param text string  the same for lanes
 ---@param arena celer.route_arena
 function M.deliver(routed, what, text, arena)
-  arena.wrong = arena.wrong or buffers.new("uint64_t", { WRONG }, { init = 0 })
+  arena.wrong = arena.wrong or buffers.new("uint64_t", { WRONG * OFTEN }, { init = 0 })
   local d = { what = what, type = routed.type, arena = arena.buffer, items = 1, ends = 1,
-    wrong = arena.wrong }
+    wrong = arena.wrong, told = note(arena.wrong, text) }
   for _, n in ipairs(what.items) do d.items = d.items * n end
   for _, n in ipairs(what.size) do d.ends = d.ends * n end
   local sorted, order = sort(d)
   ;(what.bins and submit_append or submit_combine)(d, routed, sorted, order)
-  note(arena.wrong, text)
   alone.done(sorted)
   alone.done(order)
 end

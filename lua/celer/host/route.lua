@@ -209,15 +209,13 @@ function M.append(part, arena, offsets, held, values, text)
   if total[0] > what.room then raise_room(what, tonumber(total[0])) end
 end
 
---- What the kernels of one GPU have found wrong (kernels/routed.cuh).
----@param wrong celer.view
----@param text string
----@param place? string  file and line of the task
-function M.check(_, wrong, text, place)
-  local told_of = task(text)
-  local what = setmetatable({ call = (place and place .. ": " or "") .. told_of.call },
+-- One delivery's.
+local function check_delivery(one, wrong)
+  local told_of = task(one.text)
+  local what = setmetatable({ call = (one.place and one.place .. ": " or "") .. told_of.call },
     { __index = told_of })
-  local most, item, key, total = wrong(0), wrong(1), wrong(2), wrong(3)
+  local most, item, key, total = wrong(one.at), wrong(one.at + 1), wrong(one.at + 2),
+    wrong(one.at + 3)
   if item ~= 0 then
     raise_key({ item = -1LL - ffi.cast("int64_t", item), key = ffi.cast("int64_t", key) }, what)
   elseif most ~= 0 then
@@ -226,6 +224,14 @@ function M.check(_, wrong, text, place)
   elseif total ~= 0 then
     raise_room(what, tonumber(total))
   end
+end
+
+--- What the kernels of one GPU have found wrong (kernels/routed.cuh): tells of the first one.
+---@param text string  deliveries, as they came: the number of an arena, where its words begin,
+---  the task as text, and its file and line
+---@param ... celer.view  what is wrong, of each arena
+function M.check(_, text, ...)
+  for _, one in ipairs(codec.decode(text)) do check_delivery(one, (select(one.arena, ...))) end
 end
 
 return M

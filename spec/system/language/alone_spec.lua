@@ -253,12 +253,15 @@ local list = celer.list("int", { bins = 4, capacity = %d, name = "list" })
 q:submit(function(cg)
   cg:parallel_for(12, k.wrong, cg:route(sums, "sum", { most = 2 }), cg:route(list, "append"), %d)
 end)
+q:submit(function(cg) -- what is pushed after that hides nothing
+  cg:parallel_for(12, k.wrong, cg:route(sums, "max", { most = 2 }), cg:route(list, "append"), 0)
+end)
 q:wait(sums)
 print "not here"
 ]==]):format(which == 3 and 5 or 12, which), one[1])
       assert.not_equal(0, r.status)
       assert.equal("", r.stdout)
-      assert.matches("case.lua:17: cg:route: " .. what, r.stderr, 1, true)
+      assert.matches("case.lua:17: cg:route: " .. what .. "\n", r.stderr, 1, true)
     end)
   end
 end)
