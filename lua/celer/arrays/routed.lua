@@ -4,7 +4,7 @@
 --- The keys of all pushes are put in order, and their places beside them (arrays/radix.lua). Then
 --- each key has its values side by side, in the order of items. Kernels take nothing of an item
 --- that has made a mistake, and note it: a host task looks for that now and then, and before the
---- script waits or asks for copies, so that no step waits for the host.
+--- script waits, asks for copies or submits host tasks, so that no step waits for the host.
 local codec = require "string.buffer"
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
@@ -169,17 +169,24 @@ end
 -- ---- mistakes -----------------------------------------------------------------
 
 local list, arenas = {}, {} -- deliveries since; and of what buffers they may be wrong
+local checked -- what looks write: who reads it runs only where none has found a mistake
 
 --- Submits a host task that looks for mistakes, where something was delivered since.
+---@return celer.buffer?  who reads it runs after all of these, and only if they found none
 function M.look()
-  if #list == 0 then return end
-  local text, wrong = codec.encode(list), arenas
-  list, arenas = {}, {}
-  queues.run(call, function(cg)
-    cg:name(call)
-    for i = 1, #wrong do wrong[i] = cg:read(wrong[i], mapper.all) end
-    cg:host_task(placement.once, lane.check, text, unpack(wrong))
+  if #list == 0 then return checked end
+  local text, wrong, to = codec.encode(list), arenas, checked or buffers.new("uint8_t", {},
+    { name = call })
+  list, arenas, checked = {}, {}, nil
+  queues.beside(function()
+    queues.run(call, function(cg)
+      cg:name(call)
+      for i = 1, #wrong do wrong[i] = cg:read(wrong[i], mapper.all) end
+      cg:host_task(placement.once, lane.check, cg:discard_write(to), text, unpack(wrong))
+    end)
   end)
+  checked = to
+  return checked
 end
 
 snapshot.precede(M.look)

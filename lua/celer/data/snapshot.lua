@@ -216,23 +216,26 @@ end
 
 local before -- see M.precede
 
---- Has `f` called before copies are asked for, and before a script waits.
----@param f fun()
+--- Has `f` called before copies are asked for, before host tasks that see data, and before a
+--- script waits. It may give a buffer: tasks must have written that before data are seen.
+---@param f fun(): celer.buffer?
 function M.precede(f) before = f end
 
 --- Calls that, where nothing is asked for.
-function M.settle()
-  if before then before() end
-end
+---@return celer.buffer?
+function M.settle() return before and before() end
 
 --- Asks for copies of what the captures name, as of now in program order.
 ---@param captures celer.capture[]
 ---@return celer.future
 function M.request(captures)
-  M.settle()
-  local self = setmetatable({ captures = captures, handles = {}, bounds = {}, unadvised = false,
-    snapshots = false }, Future)
   local file, line = place.user()
+  local checked = M.settle()
+  local self = setmetatable({ captures = captures, handles = {}, bounds = {}, unadvised = false,
+    snapshots = false, checked = false }, Future)
+  if checked then
+    self.checked = place.check(core.fence(checked.handle, 0, 0, 0, 1, 1, 1, file, line))
+  end
   for i = 1, #captures do
     self.handles[i], self.bounds[i] = ask(captures[i], file, line)
   end
@@ -243,6 +246,7 @@ end
 ---@return boolean
 function Future:ready()
   place.method(self, Future, "future:ready")
+  if self.checked and not core.fence_ready(self.checked) then return false end
   for i = 1, #self.handles do
     if not core.fence_ready(self.handles[i]) then return false end
   end
@@ -282,6 +286,7 @@ end
 function Future:get()
   place.method(self, Future, "future:get")
   if not self.snapshots then
+    if self.checked then place.check(core.fence_get(self.checked, true)) end
     local snapshots = {}
     for i = 1, #self.handles do
       snapshots[i] = snapshot_of(self.handles[i], self.captures[i], self.bounds[i],

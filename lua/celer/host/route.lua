@@ -227,10 +227,11 @@ local function check_delivery(one, wrong)
 end
 
 --- What the kernels of one GPU have found wrong (kernels/routed.cuh): tells of the first one.
+--- It writes something, for tasks that must not run then.
 ---@param text string  deliveries, as they came: the number of an arena, where its words begin,
 ---  the task as text, and its file and line
 ---@param ... celer.view  what is wrong, of each arena
-function M.check(_, text, ...)
+function M.check(_, _, text, ...)
   for _, one in ipairs(codec.decode(text)) do check_delivery(one, (select(one.arena, ...))) end
 end
 

@@ -22,6 +22,7 @@ local placements = require "celer.submit.placement"
 local reduce = require "celer.kernel.reduce"
 local rules = require "celer.mapper.rules"
 local settings = require "celer.settings"
+local snapshot = require "celer.data.snapshot"
 local spaces = require "celer.space"
 local types = require "celer.data.types"
 local when = require "celer.submit.when"
@@ -685,6 +686,9 @@ local function submit_function(self, kind, placement, range, group, at, f, ...)
   if n > 0 or self.n > 0 then -- many tasks only touch host objects, or nothing
     local given = { ... }
     used = accesses_among(kind.call, n, given)
+    -- What a host task sees of data must be right; see snapshot.precede.
+    local checked = #used > 0 and not kind.interop and snapshot.settle()
+    if checked then used[#used + 1] = self:read(checked) end
     take(self, used)
     list = host_arguments(used, effects, group, n, given)
   end

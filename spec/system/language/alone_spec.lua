@@ -1,4 +1,5 @@
 -- What GPUs do of celer.sort, scan and spmv, by the same kernels on the processor; and celer.spmv.
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 local one = { { name = "on one device", devices = 1 } }
@@ -264,6 +265,50 @@ print "not here"
       assert.matches("case.lua:17: cg:route: " .. what .. "\n", r.stderr, 1, true)
     end)
   end
+
+  it("shows nobody what lacks pushes", function()
+    for _, get in ipairs { "q:fence(sums):get()", "host()" } do
+      local r = script.run(as_on_gpus .. ([==[
+as "one"
+local k = celer.kernel [=[
+  kernel void wrong(item<1> it, route<int> sums, int bad) { sums.push(bad ? -1 : it[0] %% 9, 1); }
+]=]
+local sums = celer.zeros("int", 9)
+local function host()
+  q:submit(function(cg)
+    cg:host_task(celer.once, function(_, s) print(s(0)) end, cg:read(sums, celer.all))
+  end)
+end
+for bad = 0, 1 do
+  q:submit(function(cg) cg:parallel_for(12, k.wrong, cg:route(sums, "sum"), bad) end)
+  local got = %s
+  if got then print(got(0)) end
+end
+]==]):format(get), one[1])
+      assert.equal("2\n", r.stdout)
+      assert.matches("cg:route: item (0) pushes to element (-1) of", r.stderr, 1, true)
+    end
+  end)
+
+  it("keeps no file of what lacks pushes", function()
+    local folder = scratch.folder()
+    local r = script.run(as_on_gpus .. ([==[
+as "one"
+local k = celer.kernel [=[
+  kernel void wrong(item<1> it, route<int> sums, int bad) { sums.push(bad ? -1 : it[0] %% 9, 1); }
+]=]
+local sums = celer.zeros("int", 9)
+for bad = 0, 1 do
+  q:submit(function(cg) cg:parallel_for(12, k.wrong, cg:route(sums, "sum"), bad) end)
+  celer.io.save(%q .. bad .. ".npy", sums)
+  celer.checkpoint(%q .. bad, { sums = sums })
+end
+local start = os.clock()
+while os.clock() - start < 0.3 do end
+]==]):format(folder .. "/saved", folder .. "/kept"), one[1])
+    assert.matches("cg:route: item (0) pushes to element (-1) of", r.stderr, 1, true)
+    assert.equal("kept0\nsaved0.npy\n", scratch.output("ls '" .. folder .. "'"))
+  end)
 end)
 
 describe("celer.scan on GPUs", function()
