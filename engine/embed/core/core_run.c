@@ -149,6 +149,13 @@ static int run_devices(lua_State *L) {
   return 4;
 }
 
+/* room() -> bytes that buffers may take of each rank's one device; 0 where
+ * there are several, or where work has not begun. */
+static int run_room(lua_State *L) {
+  lua_pushnumber(L, (lua_Number)cel__session_of(L)->room);
+  return 1;
+}
+
 /* staging() -> why messages between GPUs do not go from one to the other within
  * a host, "" where they do; why long ones are copied once more there, "" where
  * they are not; and why others, such as all between hosts, go whole, or from
@@ -497,6 +504,7 @@ const luaL_Reg cel__core_run[] = {
     {"set_bundle", run_set_bundle},
     {"exit", run_exit},
     {"devices", run_devices},
+    {"room", run_room},
     {"staging", run_staging},
     {"pairs", run_pairs},
     {"joining", run_joining},

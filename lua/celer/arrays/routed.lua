@@ -9,6 +9,7 @@ local codec = require "string.buffer"
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
 local buffers = require "celer.data.buffer"
+local core = require "celer.core"
 local lane = require "celer.host.route"
 local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
@@ -27,6 +28,7 @@ local GROUP, GROUPS = 256, 1056 -- items of a group; groups that count, at most
 local WRONG = 4 -- words that say what is wrong, of each delivery
 local OFTEN = 32 -- deliveries until a host task looks
 local MOST_PLACES = 2 ^ 30
+local SORTING = 16 -- bytes of a place: its key and its number, each twice
 -- What kernels take of an arena, and what they make of it.
 local SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t pitch, uint32_t end, "
   .. "uint32_t told"
@@ -110,10 +112,11 @@ end
 ---@return boolean
 function M.serves(routed, arena, space)
   if not arena.is_apart or settings.session or space.empty or arena.is_wide then return false end
-  local places, ends = routed.most, 1
+  local places, ends, room = routed.most, 1, core.room()
   for d = 1, space.dims do places = places * (space.hi[d] - space.box.min[d - 1]) end
   for _, n in ipairs(routed.extents) do ends = ends * n end
   return places < MOST_PLACES and ends > 0 and ends < MOST_PLACES
+    and (room == 0 or arena.buffer.bytes + routed.buffer.bytes + SORTING * places <= room)
     and not (routed.how == "append" and routed.keep)
 end
 

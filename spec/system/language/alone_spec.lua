@@ -311,6 +311,28 @@ while os.clock() - start < 0.3 do end
   end)
 end)
 
+describe("cg:route on a GPU with little room", function()
+  script.everywhere("leaves to the processor what it cannot sort", as_on_gpus .. [==[
+as "one"
+local routed, delivered = require "celer.arrays.routed", 0
+local deliver = routed.deliver
+function routed.deliver(...)
+  delivered = delivered + 1
+  deliver(...)
+end
+local k = celer.kernel [=[
+  kernel void go(item<1> it, route<int> sums) { sums.push(it[0] % 9, 1); }
+]=]
+for i, n in ipairs { 9000, 90000 } do
+  local sums = celer.zeros("int", 9)
+  q:submit(function(cg) cg:parallel_for(n, k.go, cg:route(sums, "sum")) end)
+  same("sum", sums(3), n / 9)
+  same("delivered", delivered, 1)
+end
+]==], nil, { shapes = one, before = { "--backend", "cpu",
+    "--device-memory", "2M" } })
+end)
+
 describe("celer.scan on GPUs", function()
   script.everywhere("looks back over what spans have told, in their order", [==[
 local look = celer.kernel [[
