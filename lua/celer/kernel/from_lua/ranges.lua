@@ -213,7 +213,17 @@ function M.said(self, form, block, alike)
   return low, high, except
 end
 
-local function of_form(self, form, block)
+-- What holds of the whole form does not say what holds of its parts. Where one index of an element
+-- is narrowed by a condition on a coordinate, others that have the coordinate in a sum have to be.
+local function narrow_part(self, form, part, low, high, block, to)
+  local x = form.of[part]
+  if part.op ~= "coordinate" or math.abs(x) == 1 and not next(form.of, next(form.of)) then
+    return low, high
+  end
+  return narrow(self, affine.of(part), low, high, block, to)
+end
+
+local function of_form(self, form, block, to)
   local low, high = constant(form.c), constant(form.c)
   local parts, differing, beside = affine.nodes(form), 0, self.beside
   for _, part in ipairs(parts) do
@@ -227,6 +237,7 @@ local function of_form(self, form, block)
       low, high = nil, b or part
       break
     end
+    a, b = narrow_part(self, form, part, a, b, block, to)
     local x = form.of[part]
     if x < 0 then a, b = b, a end
     low, high = add(low, a, x), add(high, b, x)
@@ -240,7 +251,7 @@ function range_of(self, node, block, to)
   if node.kind ~= "int" or self.busy[node] then return nil, node end
   self.busy[node] = true
   local form = affine.of(node)
-  local low, high = of_form(self, form, block)
+  local low, high = of_form(self, form, block, to)
   self.busy[node] = nil
   if not low then return nil, high end
   return narrow(self, form, low, high, block, to)

@@ -229,6 +229,16 @@ describe("a footprint", function()
     same({ n }, map, function(chunk)
       return box.new({ max(chunk.min[0], 2) }, { min(chunk.max[0], n - 2) })
     end)
+    of = derive(function(i, j, u, v) -- both indices of u
+      if i ~= 0 then v[i][j] = u[i][min(i + j, n - 1)] end
+    end, { n, n }, { 2 }, { 2 })
+    mode, map = of(1)
+    assert.equal("read", mode)
+    same({ n, n }, map, function(chunk)
+      local first = max(chunk.min[0], 1)
+      return box.new({ first, min(first + chunk.min[1], n - 1) },
+        { chunk.max[0], min(chunk.max[0] + chunk.max[1] - 1, n) })
+    end)
   end)
 
   it("multiplies and divides by what was captured", function()
