@@ -4,6 +4,16 @@
 
 namespace lua {
 
+// Sums where the compiler may know an operand to be 0. In one expression g++ 12
+// takes 0.0 - x for -x where x is no -0 for certain, as fabs(x) and (double)i:
+// for 0 it would be -0.
+template <class T> CELER_FN T add(T a, T b) {
+  return a + b;
+}
+template <class T> CELER_FN T sub(T a, T b) {
+  return a - b;
+}
+
 // a % b has the sign of b.
 template <class T> CELER_FN T mod(T a, T b) {
   return a - (T)floor(a / b) * b;
@@ -107,8 +117,7 @@ template <class T> CELER_FN T abs(T x) {
   return x < 0 ? -x : x;
 }
 
-// -x, which is -0 for 0. (g++ 12 makes -(double)x of 0.0 - (double)x, and comes
-// to that from 0.0 + -(double)x.)
+// -x, which is -0 for 0.
 template <class T, class I> CELER_FN T minus(I x) {
   return x == 0 ? (T)-0.0 : (T)(-(T)x);
 }

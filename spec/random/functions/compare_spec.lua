@@ -24,7 +24,8 @@ describe("random functions", function()
 
   -- A function that shows each fault.
   for _, case in ipairs {
-    { "-0 below 0", 19 }, { "a lost field", 26 }, { "a lost sign", 117 }, { "a lost store", 3 },
+    { "-0 below 0", 19 }, { "a 0 in sight", 3005917 }, { "a lost field", 26 },
+    { "a lost sign", 117 }, { "a lost store", 3 },
     { "a saturated integer", 13 }, { "a thin box", 1 }, { "a turn too few", 26 },
     { "a turn too many", 11 }, { "another NaN", 5 }, { "another wrap", 29 }, { "no -0", 20 },
     { "no rounding", 3 }, { "one more", 1 }, { "quotients of C", 22 }, { "remainders of C", 5 },

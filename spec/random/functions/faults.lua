@@ -64,6 +64,8 @@ local faults = {
       .. "template <class T> CELER_FN T first_max(T a, T b) { return b > a ? b : a; }\n" },
   ["a lost sign"] = { text = replacing("(lua::first_m%a+<int>%([^,\n]*), %(%-", "%1, (") },
   ["no -0"] = { text = replacing("lua::minus<(%w+)>%(", "(%1)(-") },
+  ["a 0 in sight"] = { text = replacing("lua::sub<%w+>", "in_sight"),
+    head = "#define in_sight(a, b) ((a) - (b))\n" },
   ["a lost store"] = { text = without_stores },
   ["a lost field"] = { text = replacing("\n  a%d+%.y = [^\n]*(\nB%d+:;)", "%1") },
   ["a thin box"] = { plant = function()

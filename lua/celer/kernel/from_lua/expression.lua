@@ -156,8 +156,23 @@ function write.coordinate(_, node) return "i" .. node.dim end
 function write.uniform(self, node) return self.names[node] end
 write.flag = write.uniform
 
+-- Whether the compiler may find by itself that it is 0.
+function Writer:may_be_zero(node, inner)
+  if node.op == "number" then return inner or node.k == 0 end
+  if direct[node.op] or node.op == "load" or not self.is_inline(node) then return false end
+  for _, arg in ipairs(node.kind ~= "int" and node.args or {}) do
+    if not self:may_be_zero(arg, true) then return false end
+  end
+  return true
+end
+
 for op, sign in pairs { add = "+", sub = "-", mul = "*", div = "/" } do
-  write[op] = function(self, _, args, type_)
+  write[op] = function(self, node, args, type_)
+    if node.kind ~= "int" and (self:may_be_zero(args[1]) and (op == "sub" or op == "add")
+      or self:may_be_zero(args[2]) and op == "add") then -- see lua.cuh
+      return ("lua::%s<%s>(%s, %s)"):format(op, type_, self:as(args[1], type_),
+        self:as(args[2], type_))
+    end
     return ("(%s %s %s)"):format(self:as(args[1], type_), sign, self:as(args[2], type_))
   end
 end

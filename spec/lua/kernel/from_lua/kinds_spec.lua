@@ -77,6 +77,19 @@ describe("a number", function()
     holds("u(((-i0) + 100))", function(i, u, v) v[i] = u[-i + 100] end, "double", "double")
   end)
 
+  it("is taken from 0 where the compiler does not see the 0", function()
+    holds("lua::sub<double>(0.0, fabs(u(i0)))", function(i, u, v) v[i] = 0 - math.abs(u[i]) end,
+      "double", "double")
+    holds("lua::add<double>((-fabs(u(i0))), 0.0)", function(i, u, v) v[i] = -math.abs(u[i]) + 0 end,
+      "double", "double")
+    holds("lua::sub<double>(floor(fabs(0.001)), (double)i0)", function(i, v)
+      v[i] = math.floor(math.abs(1e-3)) - i
+    end, "double")
+    holds("(1.0 - fabs(u(i0)))", function(i, u, v) v[i] = 1 - math.abs(u[i]) end, "double",
+      "double")
+    holds("(u(i0) - (double)i0)", function(i, u, v) v[i] = u[i] - i end, "double", "double")
+  end)
+
   it("that may be a NaN has no bounds beside another one", function()
     local list, floor, max, min = { 1, 2, 3, 4, 5 }, math.floor, math.max, math.min
     holds(" - (1)]", function(i, u, v)
