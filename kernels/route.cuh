@@ -5,8 +5,8 @@
 // in 32 bits, then the keys, then the values. So no item waits for another, and
 // what comes of all does not depend on their order. Host tasks bring it where
 // it belongs (engine/comm/route.h). Where one GPU has all, its kernels do
-// (routed.cuh), and the values of all items lie behind all counts and keys: then
-// a warp writes side by side.
+// (routed.cuh), and the values of all items lie behind all counts and keys:
+// then a warp writes side by side.
 #ifndef CELER_ROUTE_CUH
 #define CELER_ROUTE_CUH
 
