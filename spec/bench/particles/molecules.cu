@@ -146,14 +146,14 @@ int main(int argc, char **argv) {
       near[27 * c + m] =
           (beside(s, c, m, a * a, 9) * a + beside(s, c, m, a, 3)) * a +
           beside(s, c, m, 1, 1);
-  int *there = room<int>(s.cells * 27);
+  int *there = zeros<int>(s.cells * 27);
   CHECK(cudaMemcpy(there, near, s.cells * 27 * sizeof(int), cudaMemcpyDefault));
   s.near = there;
-  atom *now = room<atom>(s.n), *next = room<atom>(s.n);
-  s.to = room<int>(s.n);
-  s.count = room<int>(s.cells + 1);
-  int *first = room<int>(s.cells + 1), *at = room<int>(s.cells + 1);
-  double *sums = room<double>(2), found[2];
+  atom *now = zeros<atom>(s.n), *next = zeros<atom>(s.n);
+  s.to = zeros<int>(s.n);
+  s.count = zeros<int>(s.cells + 1);
+  int *first = zeros<int>(s.cells + 1), *at = zeros<int>(s.cells + 1);
+  double *sums = zeros<double>(2), found[2];
   library cub;
   const int blocks = (s.n + THREADS - 1) / THREADS;
   const auto sort = [&] {
@@ -165,7 +165,7 @@ int main(int argc, char **argv) {
   seed<<<blocks, THREADS>>>(s, next);
   sort();
   CHECK(cudaDeviceSynchronize());
-  const double begin = seconds();
+  const double begin = ::now();
   for (int t = 0; t <= steps; ++t) {
     CHECK(cudaMemsetAsync(sums, 0, 2 * sizeof(double)));
     step<<<blocks, THREADS>>>(s, now, next, first, t == 0 ? 0 : s.dt / 2, sums,
@@ -174,6 +174,6 @@ int main(int argc, char **argv) {
   }
   CHECK(cudaMemcpy(found, sums, sizeof found, cudaMemcpyDefault));
   std::printf("{\"seconds\": %.9f, \"result\": %.12g}\n",
-              (seconds() - begin) / (steps + 1), (found[0] + found[1]) / s.n);
+              (::now() - begin) / (steps + 1), (found[0] + found[1]) / s.n);
   return 0;
 }

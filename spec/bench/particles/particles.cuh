@@ -1,31 +1,14 @@
-// particles.cuh -- what the CUDA programs of this folder share: errors, the
-// clock, memory, and what they take of CUB.
+// particles.cuh -- what the CUDA programs of this folder share: memory, and
+// what they take of CUB.
 #pragma once
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cub/cub.cuh>
 
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t e_ = (call);                                                   \
-    if (e_ != cudaSuccess) {                                                   \
-      std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,       \
-                   cudaGetErrorString(e_));                                    \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
+#include "../cuda/common.cuh"
 
-static inline double seconds() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
-template <class T> static T *room(size_t count) {
-  void *p = nullptr;
-  CHECK(cudaMalloc(&p, count * sizeof(T)));
+template <class T> static T *zeros(size_t count) {
+  T *p = room<T>(count);
   CHECK(cudaMemset(p, 0, count * sizeof(T)));
-  return static_cast<T *>(p);
+  return p;
 }
 
 // CUB's sums and scans, in memory that they share.
