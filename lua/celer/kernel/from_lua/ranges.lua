@@ -11,6 +11,7 @@ local constant, atom, add, shift = linear.constant, linear.atom, linear.add, lin
 ---@field context celer.bounds_context
 ---@field names table<celer.node, string>  of captured whole numbers
 ---@field busy table<celer.node, boolean>
+---@field at? celer.block  where the element is of which an index is asked for
 ---@field beside? boolean  what is asked for stands beside something else that may differ between
 ---items, in a sum or as an index of the same element
 
@@ -213,14 +214,18 @@ function M.said(self, form, block, alike)
   return low, high, except
 end
 
--- What holds of the whole form does not say what holds of its parts. Where one index of an element
--- is narrowed by a condition on a coordinate, others that have the coordinate in a sum have to be.
-local function narrow_part(self, form, part, low, high, block, to)
-  local x = form.of[part]
-  if part.op ~= "coordinate" or math.abs(x) == 1 and not next(form.of, next(form.of)) then
-    return low, high
-  end
-  return narrow(self, affine.of(part), low, high, block, to)
+-- Whether a form is a coordinate, with something added, or taken from something.
+local function is_coordinate(form)
+  local node, x = next(form.of)
+  return node and node.op == "coordinate" and math.abs(x) == 1 and not next(form.of, node)
+end
+
+-- Where one index of an element is narrowed by a condition on a coordinate, others that come from
+-- it have to be: in a sum, and what was computed before the condition.
+local function narrow_coordinate(self, form, low, high, block, to)
+  low, high = narrow(self, form, low, high, block, to)
+  if not self.at or self.at == block then return low, high end
+  return narrow(self, form, low, high, self.at)
 end
 
 local function of_form(self, form, block, to)
@@ -237,7 +242,9 @@ local function of_form(self, form, block, to)
       low, high = nil, b or part
       break
     end
-    a, b = narrow_part(self, form, part, a, b, block, to)
+    if part.op == "coordinate" and not is_coordinate(form) then
+      a, b = narrow_coordinate(self, affine.of(part), a, b, block, to)
+    end
     local x = form.of[part]
     if x < 0 then a, b = b, a end
     low, high = add(low, a, x), add(high, b, x)
@@ -254,7 +261,7 @@ function range_of(self, node, block, to)
   local low, high = of_form(self, form, block, to)
   self.busy[node] = nil
   if not low then return nil, high end
-  return narrow(self, form, low, high, block, to)
+  return (is_coordinate(form) and narrow_coordinate or narrow)(self, form, low, high, block, to)
 end
 
 --- The bounds of a node in a block; nil and the node that has none.
@@ -315,31 +322,44 @@ local function grows(bound)
   return false
 end
 
--- (i + 1) % n, where it wraps at most once: inside, and beyond either end.
--- By what holds where it is computed, as then it is computed so for all that use it.
-local function wrapped(self, node)
-  local by, context = node.args[2], self.context
-  local n = by.kind == "int" and by.low > 0 and M.uniform(self, by)
+-- Sets which ends (i + 1) % n wraps at, where it wraps at most once: by what holds where it is
+-- computed, as then it is computed so for all that use it.
+local function note_wraps(self, node, n, gap)
+  local context, at = self.context, self.at
+  self.at = nil
   local low, high = range_of(self, node.args[1], node.block)
-  if not n or not low or grows(low) or grows(high) then return nil end
-  local core = affine.of(node.args[1])
-  if M.gap(core) == math.huge then return nil end
-  high = shift(high, M.gap(core))
+  self.at = at
+  if not low or grows(low) or grows(high) then return false end
+  high = shift(high, gap)
   local zero, last = constant(0), shift(n, -1)
   local not_before = linear.at_most(context, zero, low)
   local not_behind = linear.at_most(context, high, last)
   if not (not_before or linear.at_most(context, add(zero, n, -1), low))
     or not (not_behind or linear.at_most(context, high, shift(add(n, n, 1), -1))) then
-    return nil -- it may wrap more than once
+    return false -- it may wrap more than once
   end
   node.wraps = (not_before and "" or "before") .. (not_behind and "" or "behind")
+  return true
+end
+
+-- What it is then: inside, and beyond either end.
+local function wrapped(self, node)
+  local by, context = node.args[2], self.context
+  local n = by.kind == "int" and by.low > 0 and M.uniform(self, by)
+  local core = affine.of(node.args[1])
+  local gap = M.gap(core)
+  if not n or gap == math.huge or not note_wraps(self, node, n, gap) then return nil end
+  local low, high = range_of(self, node.args[1], node.block)
+  if grows(low) or grows(high) then return nil end
+  high = shift(high, gap)
+  local zero, last = constant(0), shift(n, -1)
   local out = { span(linear.choose(context, "max", low, zero),
     linear.choose(context, "min", high, last), core, "inside") }
-  if not not_before then
+  if node.wraps:find "before" then
     out[2] = span(linear.choose(context, "min", add(low, n, 1), n),
       linear.choose(context, "min", add(high, n, 1), last), core, "before")
   end
-  if not not_behind then
+  if node.wraps:find "behind" then
     out[#out + 1] = span(linear.choose(context, "max", add(low, n, -1), zero),
       linear.choose(context, "max", add(high, n, -1), constant(-1)), core, "behind")
   end
@@ -384,8 +404,9 @@ function M.spans(self, element, d)
   for other = 1, element.array.dims do
     self.beside = self.beside or other ~= d and not M.uniform(self, element.index[other])
   end
+  self.at = element.block
   local spans, cause = spans_of(self, element.index[d], element.block)
-  self.beside = nil
+  self.beside, self.at = nil, nil
   return spans, cause
 end
 

@@ -239,6 +239,17 @@ describe("a footprint", function()
       return box.new({ first, min(first + chunk.min[1], n - 1) },
         { chunk.max[0], min(chunk.max[0] + chunk.max[1] - 1, n) })
     end)
+    of = derive(function(i, j, u, v) -- also what was computed before
+      local k = i
+      if j < 2 then k = min(i + 1, n - 1) end
+      if i ~= 0 then v[i][j] = u[i][k] end
+    end, { n, n }, { 2 }, { 2 })
+    mode, map = of(1)
+    assert.equal("read", mode)
+    same({ n, n }, map, function(chunk)
+      local first = max(chunk.min[0], 1)
+      return box.new({ first, first }, { chunk.max[0], min(chunk.max[0] + 1, n) })
+    end)
   end)
 
   it("multiplies and divides by what was captured", function()
