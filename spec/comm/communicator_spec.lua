@@ -132,7 +132,6 @@ describe("a communicator", function()
 
     it("refuses what it cannot do", function()
       assert.equal("COMM", code(c.cel_comm_broadcast(comms[0], nil, 0, 1)))
-      assert.equal("COMM", code(c.cel_comm_all_to_all(comms[0], nil, 0, nil)))
       assert.equal("COMM", code(c.cel_comm_send(comms[0], 1, 0, ffi.new "cel_comm_head", nil)))
       assert.equal("this communicator cannot do that", ffi.string(c.cel_error_last().text))
     end)

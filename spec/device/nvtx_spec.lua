@@ -24,8 +24,8 @@ for i = 1, 2 do
   end)
 end
 q:wait()
-]==], { devices = 1 }, { before = { "--backend", "cuda" }, env = fake.env({ FAKE_GPUS = 1,
-      NVTX_INJECTION64_PATH = profiler and folder .. "/" .. profiler }) })
+]==], { devices = 1 }, { before = { "--backend", "cuda", "--fold", "1" }, env = fake.env({
+      FAKE_GPUS = 1, NVTX_INJECTION64_PATH = profiler and folder .. "/" .. profiler }) })
   end
 
   it("has a range around each submission, named after the task", function()

@@ -306,8 +306,8 @@ last()
   describe("on the driver of the specs", function()
     it("has the times of the events", function()
       if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
-      local r, events = trace(PROGRAM, { devices = 1 }, { before = { "--backend", "cuda" },
-        env = fake.env({ FAKE_GPUS = 1 }) })
+      local r, events = trace(PROGRAM, { devices = 1 },
+        { before = { "--backend", "cuda", "--fold", "1" }, env = fake.env({ FAKE_GPUS = 1 }) })
       assert.equal(0, r.status, r.stderr)
       local tracks, names, _, kinds = sort_out(events)
       check_tracks(tracks, names)
@@ -318,7 +318,8 @@ last()
 
   it("has the times of a GPU", function()
     if cuda.no_gpu then return pending(cuda.no_gpu) end
-    local r, events = trace(PROGRAM, { devices = 1 }, { before = { "--backend", "cuda" } })
+    local r, events = trace(PROGRAM, { devices = 1 },
+      { before = { "--backend", "cuda", "--fold", "1" } })
     assert.equal(0, r.status, r.stderr)
     local tracks, names, _, kinds = sort_out(events)
     check_tracks(tracks, names)
