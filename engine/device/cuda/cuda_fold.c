@@ -92,9 +92,9 @@ static int32_t whole_lanes(int32_t columns) {
 /* Whether threads may keep their columns of what all steps write: so much as
  * registers hold, and read beside it no further than the next lane has it. They
  * also compute columns that are not right, of values that never come together,
- * and so what goes on until values are alike might never end. What views do at
- * edges by themselves would be compiled for each element that is read, which
- * takes minutes. */
+ * and so what goes on until values are alike might never end, nor would an
+ * index into a table have to lie in it. What views do at edges by themselves
+ * would be compiled for each element that is read, which takes minutes. */
 static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
   const int32_t dims = fold->step[0].work->cuda->dims;
   uint32_t held = 0;
@@ -104,6 +104,9 @@ static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
     if (step->work->cuda->edges || !step->work->cuda->straight) return false;
     for (int32_t k = 0; k < step->call.views; ++k) {
       const cel_fold_view *use = &step->use[k];
+      if (use->array < 0 && !use->writes &&
+          cel_box_volume(&step->call.view[k].box) > 1)
+        return false;
       if (use->array < 0) continue;
       if (dims > 1 && cel_fold_reaches(use) && !use->along_axes) return false;
       if (use->writes) written += fold->array[use->array].element_size;

@@ -31,7 +31,8 @@ typedef struct cel_fused {
 
 #ifndef CEL_CDEF
 /* What the pattern of a fold says of its entry: all but the functions. False
- * where there can be none. Looks at works and uses alone. Thread: any. */
+ * where there can be none. Looks at works, uses and boxes alone. Thread: any.
+ */
 bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
                             cel_fused *out);
 /* How much more than the last step a step computes, in the order of `around`.

@@ -94,6 +94,22 @@ local function step()
 end
 ]]
 
+local TABLE = ROW:match("^(.-)local rod") .. [[
+local colours = celer.buffer("float", { 16 }, { init = 1 })
+local kernels = celer.kernel [=[
+  kernel void coloured(item<1> it, in<float, 1> now, in<float, 1> colours, out<float, 1> after) {
+    after(it[0]) = colours(int(now(max(it[0] - 1, 0))));
+  }
+]=]
+local function step()
+  q:submit(function(cg)
+    cg:parallel_for({ n }, kernels.coloured, cg:read(a, celer.clamped(1)),
+      cg:read(colours, celer.all), cg:discard_write(b))
+  end)
+  a, b = b, a
+end
+]]
+
 -- Each kernel is a module of its own, and one has a struct of the user's.
 local CHAIN = [[
 celer.struct("pair", "float low, high;")
@@ -164,11 +180,13 @@ describe("a fold on a GPU", function()
     assert.same(want, last_launches(r, 8))
   end)
 
-  it("computes what is not right of no kernel that might not end then", function()
-    local r = run(HALVES .. LOOP, { "--fold", "8" }, {}, 6)
-    if not r then return pending(cuda.no_nvrtc) end
-    assert.equal("ready\n", r.stdout, r.stderr)
-    for _, shape in ipairs(last_launches(r, 64)) do assert.not_matches(" of 32 1 1", shape) end
+  it("computes what is not right of no kernel that might not end then, or leave a table", function()
+    for _, program in ipairs { HALVES, TABLE } do
+      local r = run(program .. LOOP, { "--fold", "8" }, {}, 6)
+      if not r then return pending(cuda.no_nvrtc) end
+      assert.equal("ready\n", r.stdout, r.stderr)
+      for _, shape in ipairs(last_launches(r, 64)) do assert.not_matches(" of 32 1 1", shape) end
+    end
   end)
 
   -- How many there are once the loop has said that it is ready.
