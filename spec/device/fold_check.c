@@ -299,25 +299,24 @@ static void let_go(void) {
     cel_work_release((cel_work *)(uintptr_t)fold.step[s].work);
 }
 
-/* Until it is compiled. */
+/* Until it is compiled, of all steps: tiles, which serve until there is the
+ * stream, may take fewer. */
 static void fuse(void) {
-  int64_t begin = cel_now_ns();
+  const int32_t steps = fold.face.steps;
+  const int64_t begin = cel_now_ns();
   for (;;) {
-    const int32_t steps = fold.face.steps;
+    fold.face.steps = steps;
     fold.face.manner = backend->folds(backend, 0, &fold.face);
-    if (fold.face.fused == NULL) {
+    const cel_fused *fused = fold.face.fused;
+    if (fused == NULL) {
       printf("no fused entry\n");
       exit(1);
     }
-    /* Tiles serve until there is the stream. */
-    const bool other = fold.face.fused->way == CEL_FUSED_TILE &&
-                       cel__cuda_fold_stream_items == 0;
-    if (!other && fold.face.steps == steps &&
-        fold.face.manner != CEL_FOLD_PLAIN)
+    if (fold.face.manner != CEL_FOLD_PLAIN && fold.face.steps == steps &&
+        (fused->way != CEL_FUSED_TILE || cel__cuda_fold_stream_items > 0))
       break;
-    if (other) fold.face.steps = steps;
     if (cel_now_ns() - begin > 100000000000) {
-      printf("the fused entry does not come\n");
+      printf("the fused entry of %d steps does not come\n", steps);
       exit(1);
     }
     sched_yield();
