@@ -4,12 +4,16 @@
 // never comes about ends the process. Before celer.cuh, compiled by g++ or
 // clang++.
 #undef _FORTIFY_SOURCE // which forbids to jump from stack to stack
+// All that units use, before the words below, which newer headers say, too.
+#include <algorithm>
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <ucontext.h>
+#include <vector>
 
 #define __CUDACC__ 1
 #define __device__

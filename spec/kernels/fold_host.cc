@@ -1,10 +1,6 @@
 // Folds in one launch, by blocks on the processor (spec/device/gpu_host.h),
 // against their steps one after another. fold_spec.lua puts the headers and the
 // kernels before this. A second argument plants a fault, to be found.
-#include <cstddef>
-#include <random>
-#include <vector>
-
 namespace celer {
 uint4 fold_room[64 * 64 * 4 * 4 / sizeof(uint4)];
 }

@@ -48,8 +48,7 @@ describe("a fold's launch", function()
   setup(function()
     local host = assert(io.open("spec/kernels/fold_host.cc")):read("*a")
     scratch.write(folder .. "/unit.cpp", table.concat({
-      '#include "spec/device/gpu_host.h"', "#include <algorithm>", "#include <random>",
-      "#include <vector>", "#define CELER_FOLD 1", "#define CELER_STREAM 1", k.header,
+      '#include "spec/device/gpu_host.h"', "#define CELER_FOLD 1", "#define CELER_STREAM 1", k.header,
       (k.embedded("reduce.cuh"):gsub("extern __shared__", "extern")), KERNELS,
       (k.embedded("fold.cuh"):gsub("extern __shared__", "extern")),
       "#undef min\n#undef max\n", host,
