@@ -6,18 +6,18 @@
 
 /* ---- atoms -------------------------------------------------------------- */
 
-static cel_split_kind splits_of(const step *s) {
-  if (s->chain > 0) return (cel_split_kind){{true, true, true}, {1, 1, 1}};
-  if (s->placement == CEL_PLACE_EACH)
-    return (cel_split_kind){{true, false, false}, {1, 1, 1}};
-  return s->permitted;
+static const cel_split_kind *splits_of(const step *s) {
+  static const cel_split_kind items = {{true, true, true}, {1, 1, 1}};
+  static const cel_split_kind rows = {{true, false, false}, {1, 1, 1}};
+  if (s->chain > 0) return &items;
+  return s->placement == CEL_PLACE_EACH ? &rows : &s->permitted;
 }
 
 static int64_t units(const step *s, int d) {
-  cel_split_kind kind = splits_of(s);
-  if (!kind.cut[d]) return 1;
+  const cel_split_kind *kind = splits_of(s);
+  if (!kind->cut[d]) return 1;
   int64_t size = s->range.max[d] - s->range.min[d];
-  return (size + kind.granularity[d] - 1) / kind.granularity[d];
+  return (size + kind->granularity[d] - 1) / kind->granularity[d];
 }
 
 int atom_count(const step *s) {
@@ -28,9 +28,9 @@ int atom_count(const step *s) {
 /* Units [lo, hi) of dimension d of `box`. */
 static void restrict_to(const step *s, int d, int64_t lo, int64_t hi,
                         cel_box *box) {
-  cel_split_kind kind = splits_of(s);
-  if (!kind.cut[d]) return;
-  int64_t g = kind.granularity[d];
+  const cel_split_kind *kind = splits_of(s);
+  if (!kind->cut[d]) return;
+  int64_t g = kind->granularity[d];
   box->min[d] = s->range.min[d] + lo * g;
   if (s->range.min[d] + hi * g < s->range.max[d])
     box->max[d] = s->range.min[d] + hi * g;
@@ -233,8 +233,7 @@ static void look(void *context, const int64_t *p) {
   if (cell != 0 && cell != at->color) at->clash = true;
 }
 
-/* Paints (or looks at) the image of a chunk; false when it leaves the buffer.
- */
+/* Visits the image of a chunk; false when it leaves the buffer. */
 static bool image(const program *p, const step *s, const access *a,
                   const cel_box *chunk, painting *at,
                   void (*visit)(void *, const int64_t *)) {
@@ -243,6 +242,44 @@ static bool image(const program *p, const step *s, const access *a,
   int n = rule_image(a->rule, &s->range, &p->buffer[a->buffer].extent, chunk,
                      box, &left);
   if (visit != NULL) each_point(box, n, visit, at);
+  return !left;
+}
+
+/* Elements of a buffer, a bit for each. */
+typedef struct set {
+  uint64_t word[MOST_ELEMENTS / 64];
+} set;
+
+static bool has(const set *of, int64_t i) {
+  return (of->word[i / 64] >> i % 64 & 1) != 0;
+}
+
+static void add_row(set *to, int64_t from, int64_t end) {
+  for (int64_t w = from / 64; w * 64 < end; ++w) {
+    uint64_t bits = UINT64_MAX;
+    if (w * 64 < from) bits &= UINT64_MAX << from % 64;
+    if (end < (w + 1) * 64) bits &= ~(UINT64_MAX << end % 64);
+    to->word[w] |= bits;
+  }
+}
+
+/* Adds the image of a chunk; false when it leaves the buffer. */
+static bool add_image(const program *p, const step *s, const access *a,
+                      const cel_box *chunk, set *to) {
+  const cel_box *extent = &p->buffer[a->buffer].extent;
+  cel_box box[MOST_IMAGE];
+  bool left = false;
+  int n = rule_image(a->rule, &s->range, extent, chunk, box, &left);
+  for (int b = 0; b < n; ++b) {
+    int64_t at[3], row = box[b].max[2] - box[b].min[2];
+    at[2] = box[b].min[2];
+    if (row <= 0) continue;
+    for (at[0] = box[b].min[0]; at[0] < box[b].max[0]; ++at[0])
+      for (at[1] = box[b].min[1]; at[1] < box[b].max[1]; ++at[1]) {
+        int64_t from = index_of(extent, at);
+        add_row(to, from, from + row);
+      }
+  }
   return !left;
 }
 
@@ -284,19 +321,21 @@ static bool next_span(span *at, const int64_t n[3]) {
 }
 
 /* Whether `whole` has what `parts` have, and more only in a box around that. */
-static bool lies_around(const int16_t *whole, const int16_t *parts,
+static bool lies_around(const set *whole, const set *parts,
                         const cel_box *extent) {
   cel_box hull = {0};
   int64_t p[3];
+  for (int w = 0; w < MOST_ELEMENTS / 64; ++w)
+    if ((parts->word[w] & ~whole->word[w]) != 0) return false;
+  if (memcmp(whole, parts, sizeof *whole) == 0) return true;
   for (int inside_hull = 0; inside_hull < 2; ++inside_hull)
     for (p[0] = 0; p[0] < extent->max[0]; ++p[0])
       for (p[1] = 0; p[1] < extent->max[1]; ++p[1])
         for (p[2] = 0; p[2] < extent->max[2]; ++p[2]) {
           int64_t i = index_of(extent, p);
           cel_box point = {{p[0], p[1], p[2]}, {p[0] + 1, p[1] + 1, p[2] + 1}};
-          if (parts[i] != 0 && whole[i] == 0) return false;
-          if (!inside_hull && parts[i] != 0) hull = cel_box_hull(&hull, &point);
-          if (inside_hull && whole[i] != 0 && !inside(&hull, p)) return false;
+          if (!inside_hull && has(parts, i)) hull = cel_box_hull(&hull, &point);
+          if (inside_hull && has(whole, i) && !inside(&hull, p)) return false;
         }
   return true;
 }
@@ -306,44 +345,41 @@ static bool lies_around(const int16_t *whole, const int16_t *parts,
  * its atoms, or holds it. */
 static bool parts_make_whole(const program *p, const step *s, const access *a,
                              const span *units, bool exact) {
-  const cel_box *extent = &p->buffer[a->buffer].extent;
   int d = 0;
   while (d < 3 && units->hi[d] - units->lo[d] == 1) ++d;
   if (d == 3) return true;
-  int16_t whole[MOST_ELEMENTS] = {0}, parts[MOST_ELEMENTS] = {0};
-  painting at = {whole, extent, 1, false};
+  set whole = {0}, parts = {0};
   span some = *units;
   cel_box chunk = chunk_of(s, &some);
-  if (!image(p, s, a, &chunk, &at, paint)) return false;
-  at.grid = parts;
+  if (!add_image(p, s, a, &chunk, &whole)) return false;
   some.hi[d] = units->hi[d] - 1;
   chunk = chunk_of(s, &some);
-  if (!image(p, s, a, &chunk, &at, paint)) return false;
+  if (!add_image(p, s, a, &chunk, &parts)) return false;
   some.hi[d] = units->hi[d];
   some.lo[d] = units->hi[d] - 1;
   chunk = chunk_of(s, &some);
-  if (!image(p, s, a, &chunk, &at, paint)) return false;
+  if (!add_image(p, s, a, &chunk, &parts)) return false;
   if (!exact && a->mode == CEL_MODE_READ)
-    return lies_around(whole, parts, extent);
-  return memcmp(whole, parts, sizeof whole) == 0;
+    return lies_around(&whole, &parts, &p->buffer[a->buffer].extent);
+  return memcmp(&whole, &parts, sizeof whole) == 0;
 }
 
 /* What lies on the two sides of a cut is apart. All rules grow with the chunk,
  * so that holds for smaller chunks too. */
 static bool sides_apart(const program *p, const step *s, const access *a,
                         const span *all, int d, int64_t cut) {
-  int16_t grid[MOST_ELEMENTS] = {0};
-  painting at = {grid, &p->buffer[a->buffer].extent, 1, false};
+  set side[2] = {0};
   span some = *all;
   some.hi[d] = cut;
   cel_box chunk = chunk_of(s, &some);
-  image(p, s, a, &chunk, &at, paint);
+  add_image(p, s, a, &chunk, &side[0]);
   some = *all;
   some.lo[d] = cut;
   chunk = chunk_of(s, &some);
-  at.color = 2;
-  image(p, s, a, &chunk, &at, paint);
-  return !at.clash;
+  add_image(p, s, a, &chunk, &side[1]);
+  for (int w = 0; w < MOST_ELEMENTS / 64; ++w)
+    if ((side[0].word[w] & side[1].word[w]) != 0) return false;
+  return true;
 }
 
 /* Whether each atom writes what no other can see. */

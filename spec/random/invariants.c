@@ -465,7 +465,7 @@ static bool check_lacks(const check *c, holdings *h, const step *s,
                here ? "does not do its part" : "does what is not its part");
   for (int b = 0; b < h->program->buffers; ++b)
     for (int i = 0; i < MOST_ELEMENTS; ++i)
-      if (wrong(c, h, b, i) != NULL)
+      if (h->lacks[b][i] != 0 && wrong(c, h, b, i) != NULL)
         return say(c, "step %d: rank %d %s element %d of b%d", s->number,
                    h->rank, wrong(c, h, b, i), i, b);
   return true;
