@@ -24,6 +24,7 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
 endif()
 if(CEL_SANITIZE)
   target_compile_options(cel_flags INTERFACE $<$<COMPILE_LANGUAGE:C>:
-    -O1 -fsanitize=${CEL_SANITIZE} -fno-sanitize-recover=all>)
+    -O2 -fno-semantic-interposition
+    -fsanitize=${CEL_SANITIZE} -fno-sanitize-recover=all>)
   target_link_options(cel_flags INTERFACE -fsanitize=${CEL_SANITIZE})
 endif()
