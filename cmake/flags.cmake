@@ -24,7 +24,7 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
 endif()
 if(CEL_SANITIZE)
   target_compile_options(cel_flags INTERFACE $<$<COMPILE_LANGUAGE:C>:
-    -O2 -fno-semantic-interposition
+    $<IF:$<STREQUAL:${CEL_SANITIZE},thread>,-O1,-O2> -fno-semantic-interposition
     -fsanitize=${CEL_SANITIZE} -fno-sanitize-recover=all>)
   target_link_options(cel_flags INTERFACE -fsanitize=${CEL_SANITIZE})
 endif()
