@@ -57,6 +57,15 @@ constexpr bool sampled = true; // few items, compiled quickly
 constexpr bool sampled = false;
 #endif
 
+// The rows that an entry is compiled for: of less than 2^31 items (0), which an
+// int counts; longer ones (1), for which the engine has it compiled once more
+// when they come; or both (2). engine/device/compile/compile.h says the same.
+#ifndef CELER_ROWS
+#define CELER_ROWS 0
+#endif
+constexpr bool all_are_long = sampled || CELER_ROWS == 1;
+constexpr bool all_are_short = !sampled && CELER_ROWS == 0;
+
 // Items [begin, end) of a row of `size`; those that reduce are in order. Others
 // are computed apart at the row's two ends, and between them the compiler is to
 // prove that there are neighbours: u(max(i - 1, 0)) and u(min(i + 1, size - 1))
@@ -141,8 +150,9 @@ template <auto F, class Item, class... P>
 struct entry<F, signature<void (*)(Item, P...)>> {
   using sig = signature<void (*)(Item, P...)>;
 
+  // A function of its own: what is part of others is compiled anew in each.
   template <class X, int... K>
-  static CELER_FN void run_as(const call *c, indices<K...>) {
+  static __attribute__((noinline)) void run_as(const call *c, indices<K...>) {
     loop<F, sig::dims, X>(
         c,
         bind<typename bare<P>::type, sig::view_of(K), sig::value_at(K)>::from(
@@ -153,14 +163,14 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     constexpr int last = sig::dims > 0 ? sig::dims - 1 : 0;
     for (int d = 0; d < 3; ++d)
       if (c->chunk.min[d] >= c->chunk.max[d]) return;
-#ifdef CELER_SHORT // no row is longer: spec/random/functions
-    run_as<int>(c, typename sig::all());
-#else
-    if (!sampled && c->range.max[last] <= 0x7fffffff)
+    if constexpr (all_are_long)
+      run_as<index>(c, typename sig::all());
+    else if constexpr (all_are_short)
+      run_as<int>(c, typename sig::all());
+    else if (c->range.max[last] <= 0x7fffffff)
       run_as<int>(c, typename sig::all());
     else
       run_as<index>(c, typename sig::all());
-#endif
   }
 };
 

@@ -271,7 +271,11 @@ struct entry<F, signature<void (*)(tile<N...>, P...)>> {
   }
 
   static CELER_FN void run(const call *c) {
-    if (c->range.max[D - 1] <= 0x7fffffff)
+    if constexpr (all_are_long)
+      run_as<false>(c);
+    else if constexpr (all_are_short)
+      run_as<true>(c);
+    else if (c->range.max[D - 1] <= 0x7fffffff)
       run_as<true>(c);
     else
       run_as<false>(c);

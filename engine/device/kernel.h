@@ -116,17 +116,22 @@ typedef struct cel_compiled {
 } cel_compiled;
 /* In this process, so far. Thread: any. */
 void cel_compile_count(cel_compiled *out);
-/* What the works made of a kernel from now on must stand: `wide`, memory whose
- * rows or planes hold 2^31 elements or more; groups of `items`, 0 without;
- * `folds`, a task that may be a member of a fold (fold/shape.h), and then is
- * not contracted unless its source says so. Compiles this kernel once more, for
- * GPUs alone, where that takes it and was not done before: at first it is not
- * wide, for folds, and for groups of up to 256, whose items may have 255
- * registers each; those of 1024 have 64. A tile is always compiled for its own
- * size. Errors as cel_module_finish has, which was called before. Thread: main.
- */
-cel_status cel_module_suit(cel_module *module, int32_t kernel, bool wide,
-                           int32_t items, bool folds);
+/* What works must stand. */
+typedef struct cel_suits {
+  int64_t row; /* items of the range along its last dimension */
+  bool wide;   /* memory whose rows or planes hold 2^31 elements or more */
+  bool folds;  /* a task that may be a member of a fold (fold/shape.h), and then
+                  is not contracted unless its source says so */
+  int32_t items; /* of a group; 0: without */
+} cel_suits;
+/* What the works made of a kernel from now on must stand. Compiles this kernel
+ * once more where that takes it and was not done before. For the processor at
+ * first rows have less than 2^31 items; for GPUs it is not wide, for folds, and
+ * for groups of up to 256, whose items may have 255 registers each; those of
+ * 1024 have 64. A tile is always compiled for its own size. Errors as
+ * cel_module_finish has, which was called before. Thread: main. */
+cel_status cel_module_suit(cel_module *module, int32_t kernel,
+                           const cel_suits *what);
 /* Whether `folds` matters to it: for GPUs, where the source leaves it open. */
 bool cel_module_contracts_by_shape(const cel_module *module);
 void cel_module_destroy(cel_module *module);

@@ -80,8 +80,7 @@ struct cel__kernel;
 /* Computes the items of call->chunk, a part of the sample's chunk of whole
  * groups, some of them by the kernel's checked build. CEL_E_TASK.
  * Thread: worker. */
-cel_status cel__sample_call(const struct cel__kernel *kernel, const char *name,
-                            const cel_work *work, const cel_call *call);
+cel_status cel__sample_call(const cel_work *work, const cel_call *call);
 #endif
 
 #endif

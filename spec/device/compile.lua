@@ -215,6 +215,11 @@ end
 --- Runs kernel `k` over a chunk; `values` is a ctype's instance or nil.
 function M.run(module, k, chunk, range, views, values)
   local size = values and ffi.sizeof(values) or 0
+  local at = ffi.new("const cel_param *[1]")
+  c.cel_module_params(module, k, at)
+  local suits = ffi.new("cel_suits", { row = range.max[math.max(at[0][0].dims - 1, 0)] })
+  local status = c.cel_module_suit(module, k, suits)
+  if status ~= 0 then return status end
   local work = c.cel_module_work(module, k, values, math.min(size,
     c.cel_module_values_size(module, k)))
   local view = ffi.new("cel_view[?]", #views + 1)
@@ -222,7 +227,7 @@ function M.run(module, k, chunk, range, views, values)
   local call = ffi.new("cel_call", {
     chunk = chunk, range = range, ranks = 1, views = #views, view = view,
   })
-  local status = work.fn(work, call)
+  status = work.fn(work, call)
   work.destroy(work)
   return status
 end

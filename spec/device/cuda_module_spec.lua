@@ -167,7 +167,8 @@ describe("a module for GPUs", function()
         return cuda
       end
       local narrow = kernel()
-      assert(k.c.cel_module_suit(module, 2, true, 0, true) == 0)
+      assert(k.c.cel_module_suit(module, 2, ffi.new("cel_suits", { wide = true,
+        folds = true })) == 0)
       assert(kernel() ~= narrow and kernel() == kernel())
       assert(kernel()["function"][0] ~= narrow["function"][0])
       io.write(describe(module))
@@ -185,7 +186,7 @@ describe("a module for GPUs", function()
           contract = contract }))
         local found = {}
         for i, folds in ipairs { true, false, true } do
-          assert(k.c.cel_module_suit(module, 0, false, 0, folds) == 0)
+          assert(k.c.cel_module_suit(module, 0, ffi.new("cel_suits", { folds = folds })) == 0)
           local work = k.c.cel_module_work(module, 0, ffi.new("char[8]"), 0)
           found[i] = work.cuda
           work.destroy(work)
@@ -229,7 +230,8 @@ describe("a module for GPUs", function()
       local cuda = open(0)
       local module = assert(k.compile(source, { cuda = cuda, prelude = k.embedded("group.cuh") }))
       local function work(items)
-        assert(k.c.cel_module_suit(module, 0, false, items, true) == 0)
+        assert(k.c.cel_module_suit(module, 0, ffi.new("cel_suits", { items = items,
+          folds = true })) == 0)
         local work = k.c.cel_module_work(module, 0, ffi.new("char[8]"), 0)
         local info = ffi.new("cel_kernel_info")
         assert(k.c.cel_module_info(module, 0, math.max(items, 1), info) == 0)
@@ -314,7 +316,8 @@ describe("on a GPU", function()
     local kind = wide and ", with wide strides" or ""
     on_gpu("kernels compute" .. kind, function()
       for i = 0, wide and c.cel_module_kernels(module) - 1 or -1 do
-        assert.equal(0, tonumber(c.cel_module_suit(module, i, true, 0, true)))
+        assert.equal(0, tonumber(c.cel_module_suit(module, i,
+          ffi.new("cel_suits", { wide = true, folds = true }))))
       end
       local h, w = 31, 47
       local u, up = ffi.new("float[?]", h * w), ffi.new("float[?]", h * w)

@@ -82,6 +82,37 @@ describe("cel_module_begin_cpu", function()
     assert.equal(made, k.counts().made)
   end)
 
+  -- Of what has effects, such as a variable of its own, there is one library.
+  it("is compiled again for rows of 2^31 items, for works made from then on", function()
+    local short, long = k.box({ 0 }, { 2 ^ 31 - 1 }), k.box({ 0 }, { 2 ^ 31 })
+    local function compiles() return k.counts().made + k.counts().found end
+    local function made(n, text, options)
+      local before, o = compiles(), ffi.new("double[1]")
+      local at = k.box({ 2 ^ 31 - 2 }, { 2 ^ 31 - 1 })
+      options = options or {}
+      options.prelude = k.embedded("tile.cuh")
+      local module = assert(k.compile(text, options))
+      for i, range in ipairs { short, long, short, long } do
+        k.run(module, 1, at, range, { k.view(o, at) })
+        assert.equal(i, o[0])
+      end
+      assert.equal(n, compiles() - before, text)
+    end
+    local text = [[
+      DECLARED kernel void none(ITEMS it, out<double, 1> o) {}
+      kernel void add(ITEMS it, inout<double, 1> o) { BODY }
+    ]]
+    local function of(items, body, declared)
+      return (text:gsub("%u%u+", { ITEMS = items, BODY = body, DECLARED = declared or "" }))
+    end
+    made(2, of("item<1>", "o(it[0]) += 1;"))
+    made(2, of("item<1>", "o(it[0]) += 1;"), { options = { "-DCELER_CHECK" } })
+    made(2, of("tile<1>", "it.each([&](item<1> at) { o(at[0]) += 1; });"))
+    made(1, of("item<1>", "o(it[0]) = ++count;", "__device__ int count;"))
+    made(1, of("tile<1>", "it.each([&](item<1> at) { o(at[0]) = ++count; });",
+      "__device__ int count;"))
+  end)
+
   it("gives the same hash for the same source, and another for another", function()
     local a, b = assert(k.compile(ADD)), assert(k.compile(ADD))
     local d = assert(k.compile((ADD:gsub("%+", "-"))))

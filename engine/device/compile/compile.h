@@ -15,12 +15,19 @@ void cel_compile_prepare(void);
  * same bits. Thread: main. */
 uint64_t cel_compile_processor(void);
 
+/* The rows of the ranges that entries for the processor are compiled for: of
+ * less than 2^31 items, longer ones, or both. loop.cuh says the same. */
+typedef enum cel_rows { CEL_ROWS_SHORT, CEL_ROWS_LONG, CEL_ROWS_ANY } cel_rows;
+enum { CEL_ROWS = CEL_ROWS_ANY + 1 };
+
 /* Finds or compiles `assembled`, the whole text of `source`, and loads it; the
- * caller owns *out (dlclose). With `sample` it is checked, for samples:
- * sample.h. *was_there: nobody had to compile it. CEL_E_COMPILE, CEL_E_MISSING,
- * CEL_E_IO. Thread: any. */
+ * caller owns *out (dlclose). With `sample` it is checked, for samples
+ * (sample.h), and for rows of any length whatever `rows` says. *was_there:
+ * nobody had to compile it. CEL_E_COMPILE, CEL_E_MISSING, CEL_E_IO. Thread:
+ * any. */
 cel_status cel_compile_cpu(const cel_source *source, const cel_text *assembled,
-                           bool sample, bool *was_there, void **out);
+                           cel_rows rows, bool sample, bool *was_there,
+                           void **out);
 /* Finds what the same gives with `sample`; false where it is not compiled yet.
  * True, and *out stays null, where it does not compile. Thread: any. */
 bool cel_compile_cpu_find_sample(const cel_source *source,

@@ -187,14 +187,15 @@ uint64_t cel_compile_processor(void) {
 }
 
 static cel_key base_key(const cel_source *source, const cel_text *assembled,
-                        bool sample) {
-  cel_key key = {{2, 2}}; /* of this format */
+                        cel_rows rows, bool sample) {
+  cel_key key = {{2, 3}}; /* of this format */
   cel_key_add(&key, assembled->at, assembled->n);
   for (int i = 0; i < FLAGS; ++i) cel_key_add_string(&key, flags[i]);
   for (int32_t i = 0; i < source->options; ++i)
     cel_key_add_string(&key, source->option[i]);
   if (source->directory != NULL) cel_key_add_string(&key, source->directory);
   cel_key_add(&key, &source->only, sizeof source->only);
+  if (!sample) cel_key_add(&key, &rows, sizeof rows);
   cel_key_add(&key, &sample, sizeof sample);
   cel_key_add(&key, &processor, sizeof processor);
   return key;
@@ -276,6 +277,7 @@ static void *find_entry(const cel_key *base, bool sample) {
 typedef struct build {
   const cel_source *source;
   const cel_text *assembled;
+  cel_rows rows;
   bool sample;
   cel_scratch scratch;
   cel_text in, out, needs; /* paths */
@@ -290,6 +292,12 @@ static void made_word(build *b, const char *prefix, const char *text) {
   cel_vec_push(&b->argv, word.at);
 }
 
+static void made_number(build *b, const char *prefix, int32_t n) {
+  char number[16];
+  snprintf(number, sizeof number, "%d", n);
+  made_word(b, prefix, number);
+}
+
 static void make_arguments(build *b) {
   const cel_source *s = b->source;
   for (int32_t i = 0; i < found.words; ++i)
@@ -297,14 +305,13 @@ static void make_arguments(build *b) {
   bool clang = strstr(found.version, "clang") != NULL;
   int n = FLAGS - (clang ? GNU_FLAGS : 0);
   for (int i = 0; i < n; ++i) cel_vec_push(&b->argv, flags[i]);
-  if (b->sample) cel_vec_push(&b->argv, "-DCELER_SAMPLE");
+  if (b->sample)
+    cel_vec_push(&b->argv, "-DCELER_SAMPLE");
+  else if (b->rows != CEL_ROWS_SHORT)
+    made_number(b, "-DCELER_ROWS=", (int32_t)b->rows);
   if (s->directory != NULL) made_word(b, "-I", s->directory);
   for (int32_t i = 0; i < s->options; ++i) cel_vec_push(&b->argv, s->option[i]);
-  if (s->only > 0) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", s->only);
-    made_word(b, "-DCELER_ONLY=", number);
-  }
+  if (s->only > 0) made_number(b, "-DCELER_ONLY=", s->only);
   const char *const rest[] = {"-MMD",  "-MF",    b->needs.at, "-MT",
                               "needs", "-o",     b->out.at,   "-x",
                               "c++",   b->in.at, NULL};
@@ -381,8 +388,10 @@ static cel_status run_compiler(build *b) {
 }
 
 static cel_status compile(const cel_source *source, const cel_text *assembled,
-                          bool sample, const cel_key *base, cel_key *key) {
-  build b = {.source = source, .assembled = assembled, .sample = sample};
+                          cel_rows rows, bool sample, const cel_key *base,
+                          cel_key *key) {
+  build b = {
+      .source = source, .assembled = assembled, .rows = rows, .sample = sample};
   CEL_TRY(cel_cache_scratch(&b.scratch));
   cel_status status = run_compiler(&b);
   if (status == CEL_E_OK) status = keep(&b, base, key);
@@ -398,7 +407,7 @@ static cel_status compile(const cel_source *source, const cel_text *assembled,
 
 bool cel_compile_cpu_find_sample(const cel_source *source,
                                  const cel_text *assembled, void **out) {
-  cel_key base = base_key(source, assembled, true);
+  cel_key base = base_key(source, assembled, CEL_ROWS_SHORT, true);
   cel_text none = {0};
   bool is = read_note(&base, CEL_CACHE_SAMPLE, &none);
   if (!is) *out = find_entry(&base, true);
@@ -414,8 +423,9 @@ static void note_none(const cel_key *base) {
 }
 
 cel_status cel_compile_cpu(const cel_source *source, const cel_text *assembled,
-                           bool sample, bool *was_there, void **out) {
-  cel_key base = base_key(source, assembled, sample), key;
+                           cel_rows rows, bool sample, bool *was_there,
+                           void **out) {
+  cel_key base = base_key(source, assembled, rows, sample), key;
   void *library = find_entry(&base, sample);
   if (library == NULL && !find_compiler()) return fail_missing();
   bool found_it = library != NULL;
@@ -423,9 +433,9 @@ cel_status cel_compile_cpu(const cel_source *source, const cel_text *assembled,
     int lock = cel_cache_lock(&base);
     library =
         find_entry(&base, sample); /* another process may have been first */
-    cel_status status = library != NULL
-                            ? CEL_E_OK
-                            : compile(source, assembled, sample, &base, &key);
+    cel_status status = CEL_E_OK;
+    if (library == NULL)
+      status = compile(source, assembled, rows, sample, &base, &key);
     cel_cache_unlock(lock);
     if (sample && status == CEL_E_COMPILE) note_none(&base);
     if (status != CEL_E_OK) return status;

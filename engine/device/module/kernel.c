@@ -73,14 +73,19 @@ void cel__kernel_count(cel__kernel *kernel) {
 
 /* ---- for the processor */
 
-static bool open_kernel(const cel_module *module, uint32_t i) {
-  cel__kernel *kernel = &module->kernel[i];
-  const char *name = module->found.at[i].name;
-  void *run = symbol(module->library, "celer_run_", name);
+static bool open_entry(const cel_module *module, void *library,
+                       const char *name, cel__entry *entry) {
+  void *run = symbol(library, "celer_run_", name);
+  memcpy(&entry->run, &run, sizeof run); /* ISO C has no cast for it */
+  if (module->checked) entry->fault = dlsym(library, "celer_fault");
+  return run != NULL;
+}
+
+/* What all of its entries have in common. */
+static bool open_kernel(const cel_module *module, const char *name,
+                        cel__kernel *kernel) {
   kernel->param = symbol(module->library, "celer_params_", name);
-  if (module->checked) kernel->fault = dlsym(module->library, "celer_fault");
-  if (run == NULL || kernel->param == NULL) return false;
-  memcpy(&kernel->run, &run, sizeof run); /* ISO C has no cast for it */
+  if (kernel->param == NULL) return false;
   cel__kernel_count(kernel);
   if (kernel->reducers == 0) return true;
   void *combine = symbol(module->library, "celer_combine_", name);
@@ -88,13 +93,22 @@ static bool open_kernel(const cel_module *module, uint32_t i) {
   return combine != NULL;
 }
 
-static cel_status load_cpu(cel_module *module) {
-  module->library = module->build.library;
-  module->build.library = NULL;
-  for (uint32_t i = 0; i < module->found.n; ++i)
-    if (cel__module_wants(module, i) && !open_kernel(module, i))
-      return cel_fail(CEL_E_IO, "a compiled kernel lacks %s",
-                      module->found.at[i].name);
+cel_status cel__module_load_cpu(cel_module *module, cel__build *build,
+                                int32_t only, int32_t variant) {
+  void *library = build->library;
+  build->library = NULL;
+  if (only == 0)
+    module->library = library;
+  else
+    module->kernel[only - 1].entry[variant].library = library;
+  for (uint32_t i = 0; i < module->found.n; ++i) {
+    const char *name = module->found.at[i].name;
+    cel__kernel *kernel = &module->kernel[i];
+    bool is = only == 0 ? cel__module_wants(module, i) : only == (int32_t)i + 1;
+    if (is && ((only == 0 && !open_kernel(module, name, kernel)) ||
+               !open_entry(module, library, name, &kernel->entry[variant])))
+      return cel_fail(CEL_E_IO, "a compiled kernel lacks %s", name);
+  }
   return CEL_E_OK;
 }
 
@@ -265,11 +279,12 @@ cel_status cel_module_begin_images(const cel_source *source,
 }
 
 static cel_status load(cel_module *module) {
-  return module->cuda != NULL ? cel__module_load_cuda(module, &module->build, 0,
-                                                      cel__module_first(module))
-         : module->architectures > 0
-             ? cel__module_take_images(module, &module->build)
-             : load_cpu(module);
+  int32_t first = cel__module_first(module);
+  if (module->architectures > 0)
+    return cel__module_take_images(module, &module->build);
+  return module->cuda != NULL
+             ? cel__module_load_cuda(module, &module->build, 0, first)
+             : cel__module_load_cpu(module, &module->build, 0, first);
 }
 
 cel_status cel_module_finish(cel_module *module, bool (*interrupted)(void)) {
@@ -300,8 +315,13 @@ void cel_module_destroy(cel_module *module) {
   cel__module_forget(module);
   if (module->library != NULL) dlclose(module->library);
   if (module->sample_library != NULL) dlclose(module->sample_library);
-  for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i)
-    cel_free(module->kernel[i].owned);
+  for (uint32_t i = 0; module->kernel != NULL && i < module->found.n; ++i) {
+    cel__kernel *kernel = &module->kernel[i];
+    cel_free(kernel->owned);
+    for (int32_t rows = 0; rows < CEL_ROWS; ++rows)
+      if (kernel->entry[rows].library != NULL)
+        dlclose(kernel->entry[rows].library);
+  }
   cel_found_release(&module->found);
   cel_vec_release(&module->assembled);
   cel_free(module->kernel);
@@ -351,26 +371,24 @@ cel_status cel__compile_fail(const cel_source *source, const char *said) {
 typedef cel__kernel_work kernel_work;
 
 /* Whether an access left its bounds; the next run finds out anew. */
-static cel_status check(const cel_work *work, const cel__kernel *kernel) {
-  cel__fault *fault = kernel->fault;
+static cel_status check(const kernel_work *work) {
+  cel__fault *fault = work->entry->fault;
   if (__atomic_load_n(&fault->set, __ATOMIC_ACQUIRE) == 0) return CEL_E_OK;
-  cel__fault_report(fault, ((const kernel_work *)work)->name, kernel->param);
+  cel__fault_report(fault, work->name, work->kernel->param);
   __atomic_store_n(&fault->set, 0, __ATOMIC_RELEASE);
   return cel_error_last()->code;
 }
 
 static cel_status run_kernel(const cel_work *work, const cel_call *call) {
-  const cel__kernel *kernel = ((const kernel_work *)work)->kernel;
-  cel_assert(call->views >= kernel->views);
+  const kernel_work *own = (const kernel_work *)work;
+  cel_assert(call->views >= own->kernel->views);
   cel_call with_values = *call;
   with_values.values = work->values;
   with_values.work_group = work->work_group;
   with_values.strip = work->turns ? CEL_TUNE_STRIP_ITEMS : 0;
-  if (call->sample != NULL)
-    return cel__sample_call(kernel, ((const kernel_work *)work)->name, work,
-                            &with_values);
-  kernel->run(&with_values);
-  return kernel->fault != NULL ? check(work, kernel) : CEL_E_OK;
+  if (call->sample != NULL) return cel__sample_call(work, &with_values);
+  own->entry->run(&with_values);
+  return own->entry->fault != NULL ? check(own) : CEL_E_OK;
 }
 
 static cel_status run_nowhere(const cel_work *work, const cel_call *call) {
@@ -407,7 +425,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
   if (size > 0) memcpy(copy, values, size);
   work->face = (cel_work){
       .references = 1,
-      .fn = k->run != NULL ? run_kernel : run_nowhere,
+      .fn = cel__module_is_cpu(module) ? run_kernel : run_nowhere,
       .destroy = destroy_work,
       .cuda = k->cuda[k->variant],
       .marks = module->marks,
@@ -419,6 +437,7 @@ cel_work *cel_module_work(const cel_module *module, int32_t kernel,
       .context = (void *)(uintptr_t)k, /* by which its calls are known */
   };
   work->kernel = k;
+  work->entry = cel__module_is_cpu(module) ? &k->entry[k->variant] : NULL;
   work->module = (cel_module *)(uintptr_t)module;
   work->name = cel_module_kernel_name(module, kernel);
   return &work->face;

@@ -36,10 +36,16 @@ enum { CEL__MAPPERS_KNOWN = 64 };
 typedef void cel__run_function(const cel_call *call);
 typedef void cel__combine_function(const cel_call *call, int view, int how);
 
+/* What computes a kernel's items on the processor. */
+typedef struct cel__entry {
+  void *library; /* it holds this kernel alone; null: the module's */
+  cel__run_function *run;
+  cel__fault *fault; /* the library's; null: not checked */
+} cel__entry;
+
 typedef struct cel__kernel {
-  cel__run_function *run;         /* null: for GPUs */
+  cel__entry entry[CEL_ROWS];     /* `run` is null: not loaded, or for GPUs */
   cel__combine_function *combine; /* null: nothing is reduced, or for GPUs */
-  cel__fault *fault;              /* the library's; null: not checked */
   cel__run_function *sample;      /* checked, for samples; null: not there */
   _Atomic(uint64_t) item_ps;      /* what an item takes; 0: not known */
   const cel_param *param; /* ends with kind 0; the library's, or `owned`; null:
@@ -49,7 +55,8 @@ typedef struct cel__kernel {
   /* Those that hold this kernel alone. */
   CUmodule own[CEL__VARIANTS][CEL_DEVICES];
   bool compiled[CEL__VARIANTS];
-  int32_t variant;              /* that works use from now on */
+  /* That works use from now on: for the processor one of cel_rows. */
+  int32_t variant;
   cel_cuda_kernel *sample_cuda; /* null: not there */
   /* Sets of mappers that it was launched with, and how often: the first few
    * launches with each are sampled. */
@@ -67,7 +74,8 @@ typedef struct cel__build {
   const cel_text *assembled;
   int32_t targets; /* 0: the processor */
   cel_cuda_target target[CEL_TARGETS];
-  bool sample; /* checked, for samples */
+  cel_rows rows; /* for the processor */
+  bool sample;   /* checked, for samples */
   /* What samples take: looked for first, and where it is not there, begun
    * beside this one. Null: nothing. */
   struct cel__build *beside;
@@ -119,8 +127,15 @@ struct cel_module {
   cel__key fuse_key;                 /* of the fold that is asked about */
 };
 
-/* The variant that is compiled first. */
+static inline bool cel__module_is_cpu(const cel_module *module) {
+  return module->cuda == NULL && module->architectures == 0;
+}
+
+/* The variant that is compiled first. Of what has effects, as variables of its
+ * own, there is one library on the processor. */
 static inline int32_t cel__module_first(const cel_module *module) {
+  if (cel__module_is_cpu(module))
+    return module->effects ? CEL_ROWS_ANY : CEL_ROWS_SHORT;
   return cel__variant(false, 0, module->contract == CEL_CONTRACT_ALWAYS);
 }
 
@@ -128,6 +143,7 @@ static inline int32_t cel__module_first(const cel_module *module) {
 typedef struct cel__kernel_work {
   cel_work face; /* first */
   const cel__kernel *kernel;
+  const cel__entry *entry; /* null: for GPUs */
   cel_module *module;
   const char *name;
 } cel__kernel_work;
@@ -176,8 +192,11 @@ cel_status cel__build_wait(cel__build *build, bool (*interrupted)(void));
 /* What nobody has taken out of it. */
 void cel__build_release(cel__build *build);
 
-/* Loads what was built on every device, and fills in kernel[].cuda[variant] of
- * those that it holds: kernel `only`, from 1, or 0: all that are wanted. */
+/* Takes what was built for the processor, and fills in kernel[].entry[variant]
+ * of those that it holds: kernel `only`, from 1, or 0: all that are wanted. */
+cel_status cel__module_load_cpu(cel_module *module, cel__build *build,
+                                int32_t only, int32_t variant);
+/* Loads what was built on every device, and kernel[].cuda[variant] likewise. */
 cel_status cel__module_load_cuda(cel_module *module, const cel__build *build,
                                  int32_t only, int32_t variant);
 /* Loads images on every device. */

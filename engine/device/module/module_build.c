@@ -64,8 +64,8 @@ static void run(cel_chore *chore) {
   if (beside != NULL && !beside->found)
     cel_background_start_beside(&beside->chore);
   if (build->targets == 0)
-    status = cel_compile_cpu(&build->source, build->assembled, build->sample,
-                             &build->was_there, &build->library);
+    status = cel_compile_cpu(&build->source, build->assembled, build->rows,
+                             build->sample, &build->was_there, &build->library);
   for (int32_t i = 0; i < build->targets && status == CEL_E_OK; ++i)
     status =
         cel_compile_cuda(&build->source, build->assembled, build->target[i],
@@ -79,6 +79,7 @@ static void prepare(const cel_module *module, int32_t only, int32_t variant,
   build->chore.run = run;
   build->source = module->kept.source;
   if (only > 0) build->source.only = only;
+  if (cel__module_is_cpu(module)) build->rows = (cel_rows)variant;
   build->assembled = &module->assembled;
   for (int32_t d = 0; cuda != NULL && d < cuda->devices; ++d)
     add_target(build, cel_cuda_architecture(&cuda->device[d]), variant);
@@ -109,7 +110,7 @@ void cel__build_start_text(const cel_module *module, const cel_text *assembled,
  * those that are not contracted, as nobody sees what it computes on a GPU. */
 static void prepare_sample(cel_module *module) {
   cel__build *build = &module->sampling;
-  prepare(module, 0, CEL__VARIANTS - 1, build);
+  prepare(module, 0, cel__module_is_cpu(module) ? 0 : CEL__VARIANTS - 1, build);
   build->sample = true;
   for (int32_t i = 0; i < build->targets; ++i) build->target[i].sample = true;
   module->build.beside = build;
@@ -133,6 +134,50 @@ void cel__build_release(cel__build *build) {
   build->library = NULL;
   for (int32_t i = 0; i < build->targets; ++i)
     cel_vec_release(&build->image[i]);
+}
+
+/* ---- compiling again: for the processor, where rows are long; for GPUs, for
+ * wide strides, large groups, or contracted */
+
+bool cel_module_contracts_by_shape(const cel_module *module) {
+  return module->contract == CEL_CONTRACT_BY_SHAPE &&
+         !cel__module_is_cpu(module);
+}
+
+static int32_t variant_for(const cel_module *module, const cel__kernel *kernel,
+                           const cel_suits *what) {
+  const cel_param *first = kernel->param;
+  bool tiled = first->tile[0] > 0, items = first->kind == CEL_PARAM_ITEM;
+  if (cel__module_is_cpu(module))
+    return module->effects                             ? CEL_ROWS_ANY
+           : what->row > INT32_MAX && (tiled || items) ? CEL_ROWS_LONG
+                                                       : CEL_ROWS_SHORT;
+  bool folds = what->folds && items && !module->effects;
+  bool contracted = module->contract == CEL_CONTRACT_BY_SHAPE
+                        ? !folds
+                        : module->contract == CEL_CONTRACT_ALWAYS;
+  return cel__variant(what->wide, tiled ? 0 : what->items, contracted);
+}
+
+cel_status cel_module_suit(cel_module *module, int32_t kernel,
+                           const cel_suits *what) {
+  cel__kernel *k = &module->kernel[kernel];
+  cel_assert(module->finished && k->param != NULL);
+  int32_t variant = variant_for(module, k, what);
+  if (variant != cel__module_first(module) && !k->compiled[variant]) {
+    cel__build build = {0};
+    cel__build_start(module, kernel + 1, variant, &build);
+    cel_status status = cel__build_wait(&build, NULL);
+    if (status == CEL_E_OK && module->cuda != NULL)
+      status = cel__module_load_cuda(module, &build, kernel + 1, variant);
+    if (status == CEL_E_OK && cel__module_is_cpu(module))
+      status = cel__module_load_cpu(module, &build, kernel + 1, variant);
+    cel__build_release(&build);
+    CEL_TRY(status);
+    k->compiled[variant] = true;
+  }
+  if (module->architectures == 0) k->variant = variant;
+  return CEL_E_OK;
 }
 
 /* ---- modules for GPUs that are not here -----------------------------------

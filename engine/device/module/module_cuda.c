@@ -314,35 +314,3 @@ cel_status cel_module_info(const cel_module *module, int32_t kernel,
   *out = info;
   return CEL_E_OK;
 }
-
-/* ---- compiling again, for wide strides, large groups, or contracted */
-
-bool cel_module_contracts_by_shape(const cel_module *module) {
-  return module->contract == CEL_CONTRACT_BY_SHAPE &&
-         (module->cuda != NULL || module->architectures > 0);
-}
-
-cel_status cel_module_suit(cel_module *module, int32_t kernel, bool wide,
-                           int32_t items, bool folds) {
-  cel__kernel *k = &module->kernel[kernel];
-  cel_assert(module->finished && k->param != NULL);
-  if (k->param[0].tile[0] > 0) items = 0;
-  folds = folds && k->param[0].kind == CEL_PARAM_ITEM && !module->effects;
-  bool contracted = module->contract == CEL_CONTRACT_BY_SHAPE
-                        ? !folds
-                        : module->contract == CEL_CONTRACT_ALWAYS;
-  int32_t variant = cel__variant(wide, items, contracted);
-  if (module->cuda == NULL && module->architectures == 0) return CEL_E_OK;
-  if (variant != cel__module_first(module) && !k->compiled[variant]) {
-    cel__build build = {0};
-    cel__build_start(module, kernel + 1, variant, &build);
-    cel_status status = cel__build_wait(&build, NULL);
-    if (status == CEL_E_OK && module->cuda != NULL)
-      status = cel__module_load_cuda(module, &build, kernel + 1, variant);
-    cel__build_release(&build);
-    CEL_TRY(status);
-    k->compiled[variant] = true;
-  }
-  if (module->cuda != NULL) k->variant = variant;
-  return CEL_E_OK;
-}

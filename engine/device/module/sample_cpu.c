@@ -68,8 +68,8 @@ static int segments_of(const cel_sample *sample, const int32_t group[3],
 
 /* A block on its way. Positions are in units of one item, or of one group. */
 typedef struct walk {
-  cel__kernel *kernel;
-  const char *name;
+  const cel__kernel_work *work;
+  cel__kernel *kernel; /* its */
   const cel_call *call;
   cel_view *view;        /* the call's, with promises */
   cel__promise *promise; /* of each view */
@@ -94,7 +94,8 @@ static void check_unit(walk *w, const cel_box *unit, const cel_box *items) {
   }
   w->kernel->sample(&checked);
   if (w->fault.set != 0)
-    w->status = cel__sample_report(task, &w->fault, w->name, w->kernel->param);
+    w->status =
+        cel__sample_report(task, &w->fault, w->work->name, w->kernel->param);
 }
 
 static void check_items(walk *w, const cel_box *items) {
@@ -111,7 +112,7 @@ static void run_real(walk *w, const cel_box *items) {
   cel_call real = *w->call;
   real.chunk = *items;
   int64_t begin = cel_now_ns();
-  w->kernel->run(&real);
+  w->work->entry->run(&real);
   w->ns += cel_now_ns() - begin;
   w->items += cel_box_volume(items);
   int64_t ps = w->ns * 1000 / w->items;
@@ -210,17 +211,17 @@ static void run_all(walk *w, const cel_box *segment, int n, bool rest,
   if (rest) run_between(w, at, end);
 }
 
-cel_status cel__sample_call(const cel__kernel *kernel, const char *name,
-                            const cel_work *work, const cel_call *call) {
+cel_status cel__sample_call(const cel_work *work, const cel_call *call) {
+  const cel__kernel_work *own = cel__kernel_work_of(work);
   cel_box segment[CEL__SAMPLE_POINTS];
   size_t views = (size_t)call->views;
   int n = segments_of(call->sample, work->work_group, &call->chunk, segment);
   if (n == 0) {
-    kernel->run(call);
+    own->entry->run(call);
     return CEL_E_OK;
   }
-  walk w = {.kernel = (cel__kernel *)(uintptr_t)kernel, /* its item_ps */
-            .name = name,
+  walk w = {.work = own,
+            .kernel = (cel__kernel *)(uintptr_t)own->kernel, /* its item_ps */
             .call = call,
             .ordered = work->reducers > 0,
             .view = cel_alloc(views * sizeof *w.view + 1),

@@ -150,8 +150,8 @@ static int kernel_info(lua_State *L) {
   const cel_param *param;
   cel_module_params(module, kernel, &param);
   bool grouped = param[0].kind == CEL_PARAM_GROUP;
-  if (cel_module_suit(module, kernel, false, grouped ? threads : 0, !grouped) !=
-          CEL_E_OK ||
+  const cel_suits suits = {.items = grouped ? threads : 0, .folds = !grouped};
+  if (cel_module_suit(module, kernel, &suits) != CEL_E_OK ||
       cel_module_info(module, kernel, threads, &info) != CEL_E_OK)
     return cel__push_module_failure(L);
   lua_createtable(L, 0, 8);

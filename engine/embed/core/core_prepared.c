@@ -25,7 +25,7 @@ typedef struct prepared {
   cel_access access[CEL__PLAN_ACCESSES];
   cel_home home;
   const void *home_handle; /* of the buffer where it runs; or null */
-  bool wide, folds;
+  cel_suits suits;
   cel__packed_values values;
   uint32_t numbers; /* that are arguments: */
   uint8_t number[CEL__PLAN_ARGUMENTS];
@@ -89,8 +89,7 @@ int cel__prepare(lua_State *L) {
   cel__plan_group(p, &r->g, r->access, &r->group);
   r->group.known = &p->task;
   r->group.name = lua_tostring(L, CEL__REPLAY_LABEL);
-  r->wide = cel__is_wide(r->access, p->accesses);
-  r->folds = cel__suits_folds(p->module, r->access, p->accesses);
+  r->suits = cel__suits(p->module, &r->group, 0);
   divide(L, r);
   lua_newtable(L);
   keep(L, found, found, KEPT_PLAN);
@@ -135,7 +134,7 @@ static bool fill_numbers(prepared *r) {
 
 static cel_prepared_end submit(prepared *r) {
   const cel__group_plan *p = r->plan;
-  if (cel_module_suit(p->module, p->kernel, r->wide, 0, r->folds) != CEL_E_OK)
+  if (cel_module_suit(p->module, p->kernel, &r->suits) != CEL_E_OK)
     return CEL_PREPARED_MODULE_FAILED;
   cel_work *work =
       cel_module_work(p->module, p->kernel, r->values.bytes, r->values.size);

@@ -521,9 +521,8 @@ static int submit_by_plan(lua_State *L, cel__group_plan *p, const cel__given *g,
   group.location = cel__user_location_from(L, ABOVE);
   cel_advice_submitted(L, group.location);
   cel__read_division(L, CEL__REPLAY_DIVISION, &group, &home);
-  if (cel_module_suit(p->module, p->kernel, cel__is_wide(access, p->accesses),
-                      0, cel__suits_folds(p->module, access, p->accesses)) !=
-      CEL_E_OK)
+  const cel_suits suits = cel__suits(p->module, &group, 0);
+  if (cel_module_suit(p->module, p->kernel, &suits) != CEL_E_OK)
     return cel__push_module_failure(L);
   cel_work *work =
       cel_module_work(p->module, p->kernel, values->bytes, values->size);

@@ -210,10 +210,11 @@ int cel__submit(lua_State *L, cel_group *group, cel_work *work) {
   return 1;
 }
 
-bool cel__is_wide(const cel_access *access, uint32_t n) {
+/* Whether a row or plane of a buffer takes a stride that an int cannot hold. */
+static bool is_wide(const cel_group *group) {
   bool wide = false;
-  for (uint32_t i = 0; i < n; ++i) {
-    const cel_box *extent = &access[i].buffer->extent;
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_box *extent = &group->access[i].buffer->extent;
     int64_t row = extent->max[2] - extent->min[2];
     int64_t rows = extent->max[1] - extent->min[1];
     wide = wide || (row > 0 && rows > INT32_MAX / row);
@@ -221,9 +222,14 @@ bool cel__is_wide(const cel_access *access, uint32_t n) {
   return wide;
 }
 
-bool cel__suits_folds(const cel_module *module, const cel_access *access,
-                      uint32_t n) {
-  return cel_module_contracts_by_shape(module) && cel_fold_has_shape(access, n);
+cel_suits cel__suits(const cel_module *module, const cel_group *group,
+                     int32_t items) {
+  return (cel_suits){
+      .row = group->range.max[group->dims > 0 ? group->dims - 1 : 0],
+      .wide = is_wide(group),
+      .folds = cel_module_contracts_by_shape(module) &&
+               cel_fold_has_shape(group->access, group->accesses),
+      .items = items};
 }
 
 /* The accesses of a kernel come in the order of its views. */
@@ -248,9 +254,8 @@ static int submit_kernel(lua_State *L) {
   cel_module *module = cel__check_module(L, 6);
   int32_t kernel = (int32_t)luaL_checkinteger(L, 7);
   uint32_t size = cel__pack_values(L, 8, module, kernel, values, CEL__VALUES);
-  if (cel_module_suit(module, kernel, cel__is_wide(list.access, list.n), items,
-                      cel__suits_folds(module, list.access, list.n)) !=
-      CEL_E_OK)
+  const cel_suits suits = cel__suits(module, &group, items);
+  if (cel_module_suit(module, kernel, &suits) != CEL_E_OK)
     return cel__push_module_failure(L);
   cel_work *work = cel_module_work(module, kernel, values, size);
   memcpy(work->work_group, shape, sizeof work->work_group);

@@ -44,11 +44,9 @@ const cel_lua_division *cel__read_division(lua_State *L, int index,
  * function's results, of which there are so many. */
 int cel__submit(lua_State *L, cel_group *group, cel_work *work);
 
-/* Whether a row or plane of a buffer takes a stride that an int cannot hold. */
-bool cel__is_wide(const cel_access *access, uint32_t n);
-/* Whether a kernel of the module is compiled for folds for these, as
- * cel_module_suit has it. */
-bool cel__suits_folds(const cel_module *module, const cel_access *access,
-                      uint32_t n);
+/* What works of the module for this group must stand; `items` of a work group,
+ * or 0. */
+cel_suits cel__suits(const cel_module *module, const cel_group *group,
+                     int32_t items);
 
 #endif

@@ -358,7 +358,7 @@ function M.compute(cases, fault)
   if #cases == 0 then return failures end
   for j, case in ipairs(cases) do text[j] = fault.text(case.variant.text) end
   local kernels = celer.kernel(fault.head .. table.concat(text, "\n"),
-    { options = { cpu = { "-DCELER_SHORT" }, cuda = { "-fmad=false" } } })
+    { options = { cuda = { "-fmad=false" } } })
   for _, case in ipairs(cases) do
     local kernel = kernels["f" .. case.number] or kernels
     local message = run(case, kernel, case.wanted)

@@ -109,6 +109,25 @@ for dims, size in ipairs { { 5000011 }, { 2243, 2239 }, { 173, 171, 169 } } do
 end
 ]==])
 
+  script.everywhere("covers rows of 2^31 items and more", [==[
+local last = celer.kernel [=[
+  kernel void last(item<1> it, out<double, 1> o, double x) {
+    if (it[0] + 1 == it.range(0)) o(0) = x + it[0];
+  }
+]=]
+local o = celer.buffer("double", 1)
+for t = 1, 12 do
+  local n = t % 4 == 0 and 10 or 2 ^ 31 - 2 + t
+  q:submit(function(cg)
+    cg:parallel_for(n, last, cg:write(o, function(chunk)
+      return celer.box({ celer.max(chunk.min[0] - n + 1, 0) },
+        { celer.max(chunk.max[0] - n + 1, 0) })
+    end), t)
+  end)
+  same("the last of " .. n, q:wait(o)[0], t + n - 1)
+end
+]==])
+
   -- What a rank sends lies by rows at its end and by columns at the other. Rows are longer
   -- than the strips in which such kernels go through them.
   script.everywhere("reads transposed what other ranks wrote", [==[
