@@ -19,8 +19,11 @@
 #define CELER_FN __host__ __device__ __forceinline__
 #define kernel static __device__ __forceinline__
 #else
-#define CELER_FN inline __attribute__((always_inline))
-#define kernel static inline __attribute__((always_inline, unused))
+#ifndef CELER_ALWAYS // empty, where nothing counts but how fast it compiles
+#define CELER_ALWAYS __attribute__((always_inline))
+#endif
+#define CELER_FN inline CELER_ALWAYS
+#define kernel static inline CELER_ALWAYS __attribute__((unused))
 #endif
 
 #ifndef CELER_CUDA
@@ -36,7 +39,7 @@
 #define __host__
 #define __global__
 #define __constant__
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ inline CELER_ALWAYS
 #elif defined(__CUDACC_RTC__)
 typedef signed char int8_t;
 typedef short int16_t;

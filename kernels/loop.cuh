@@ -118,30 +118,24 @@ static CELER_FN void loop(const call *c, A... a) {
   } else if constexpr (D == 0) {
     compute<F>(item<0>{{0}, {1}}, copied(a)...);
   } else if constexpr (D == 1) {
-    row<apart>(
-        X(b.min[0]), X(b.max[0]),
-        X(n0), [&](X i) __attribute__((always_inline)) {
-          compute<F>(item<1>{{i}, {n0}}, copied(a)...);
-        });
+    row<apart>(X(b.min[0]), X(b.max[0]), X(n0), [&](X i) CELER_ALWAYS {
+      compute<F>(item<1>{{i}, {n0}}, copied(a)...);
+    });
   } else if constexpr (D == 2) {
-    strips<X>(
-        c, 1, [&](X begin, X end) __attribute__((always_inline)) {
-          for (index i = b.min[0]; i < b.max[0]; ++i)
-            row<apart>(
-                begin, end, X(n1), [&](X j) __attribute__((always_inline)) {
-                  compute<F>(item<2>{{i, j}, {n0, n1}}, copied(a)...);
-                });
+    strips<X>(c, 1, [&](X begin, X end) CELER_ALWAYS {
+      for (index i = b.min[0]; i < b.max[0]; ++i)
+        row<apart>(begin, end, X(n1), [&](X j) CELER_ALWAYS {
+          compute<F>(item<2>{{i, j}, {n0, n1}}, copied(a)...);
         });
+    });
   } else {
-    strips<X>(
-        c, 2, [&](X begin, X end) __attribute__((always_inline)) {
-          for (index i = b.min[0]; i < b.max[0]; ++i)
-            for (index j = b.min[1]; j < b.max[1]; ++j)
-              row<apart>(
-                  begin, end, X(n2), [&](X k) __attribute__((always_inline)) {
-                    compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, copied(a)...);
-                  });
-        });
+    strips<X>(c, 2, [&](X begin, X end) CELER_ALWAYS {
+      for (index i = b.min[0]; i < b.max[0]; ++i)
+        for (index j = b.min[1]; j < b.max[1]; ++j)
+          row<apart>(begin, end, X(n2), [&](X k) CELER_ALWAYS {
+            compute<F>(item<3>{{i, j, k}, {n0, n1, n2}}, copied(a)...);
+          });
+    });
   }
 }
 

@@ -316,13 +316,11 @@ template <auto F, int D, class X> struct near_loop {
       all.end[d] = c->range.max[d];
     }
     (all.keep(a), ...);
-    strips<X>(
-        c, D - 1, [&](X begin, X end) __attribute__((always_inline)) {
-          for (index i = D > 1 ? b.min[0] : 0; i < (D > 1 ? b.max[0] : 1); ++i)
-            for (index j = D > 2 ? b.min[1] : 0; j < (D > 2 ? b.max[1] : 1);
-                 ++j)
-              row(c, all, i, j, begin, end, a...);
-        });
+    strips<X>(c, D - 1, [&](X begin, X end) CELER_ALWAYS {
+      for (index i = D > 1 ? b.min[0] : 0; i < (D > 1 ? b.max[0] : 1); ++i)
+        for (index j = D > 2 ? b.min[1] : 0; j < (D > 2 ? b.max[1] : 1); ++j)
+          row(c, all, i, j, begin, end, a...);
+    });
   }
 };
 

@@ -11,10 +11,10 @@ local celer = require("spec.support.celer")
 
 local count, first = tonumber(arg[1]) or 12000, tonumber(arg[2]) or 100000
 local processes, backend = tonumber(arg[3]) or 1, arg[4] or "cpu"
-local SHARE = 250 -- functions of a process
+local SHARE = 400 -- functions of a process
 
 local command = ("%s run --advice off --no-sample --no-bind --backend %s "
-  .. "spec/random/functions/compare.lua %%d %%d 125 2>&1"):format(celer.command(), backend)
+  .. "spec/random/functions/compare.lua %%d %%d 100 2>&1"):format(celer.command(), backend)
 local started, tight, boxes, bounded, undecided = os.time(), 0, 0, 0, 0
 local passed, failed, running = 0, 0, {}
 

@@ -54,8 +54,8 @@ M.arrays = {
 
 local function flat(extents, index)
   local k = 0
-  for d, n in ipairs(extents) do
-    local at = index[d]
+  for d = 1, #extents do
+    local at, n = index[d], extents[d]
     if type(at) ~= "number" or at % 1 ~= 0 or at < 0 or at >= n then
       error(("index %s of dimension %d"):format(tostring(at), d - 1), 0)
     end
@@ -154,14 +154,17 @@ function Data:write(name, index, field, x)
   self.written[name][field][k] = x
 end
 
---- What the evaluator takes for an array.
+--- What the evaluator takes for an array: that of `now.data`.
+---@param name string
+---@param dims integer
+---@param now {data: random.data}
 ---@return reference.array
-function Data:for_evaluator(name)
+function M.for_evaluator(name, dims, now)
   local array, size = M.arrays[name], {}
-  for d, n in ipairs(self.extents) do size[d - 1] = n end
-  return { dims = self.dims, type = array.type, types = array.types, size = size,
-    read = function(index, field) return self:read(name, index, field) end,
-    write = function(index, field, x) self:write(name, index, field, x) end }
+  for d, n in ipairs(M.extents[dims]) do size[d - 1] = n end
+  return { dims = dims, type = array.type, types = array.types, size = size,
+    read = function(index, field) return now.data:read(name, index, field) end,
+    write = function(index, field, x) now.data:write(name, index, field, x) end }
 end
 
 -- An element of structs, or a struct in it.

@@ -3,8 +3,9 @@
 ---
 ---   celer run spec/random/functions/compare.lua FIRST COUNT [BATCH [FAULT]]
 ---
---- Functions FIRST, FIRST + 1, ... are made each from its number, and compiled BATCH at a time. A
---- function that fails is printed with its number, and then as small as it can be made:
+--- Functions FIRST, FIRST + 1, ... are made each from its number, and compiled BATCH at a time,
+--- which divides 200: of eight times 200 one as users' kernels are, the others quickly (case.lua).
+--- A function that fails is printed with its number, and then as small as it can be made:
 ---
 ---   celer run spec/random/functions/compare.lua NUMBER 1
 ---
@@ -19,7 +20,7 @@
 --- The last line is `N functions, N refused, N differ, N leave their boxes, N of N boxes are
 --- tight`. With a FAULT (faults.lua) the compiler has that, which must be found.
 jit.off() -- each function is another: compiling what interprets it takes longer than that
-collectgarbage("setpause", 400)
+collectgarbage("setpause", 1000)
 
 local celer = require "celer"
 local case_of = require "case"
@@ -35,9 +36,10 @@ local totals = { functions = 0, refused = 0, differ = 0, leave = 0, boxes = 0, t
 local reasons = {}
 
 -- Fails in the same way.
-local function fails(what)
+local function fails(like, what)
   return function(dims, text)
     local case = case_of.new(1, dims, text)
+    case.quick = like.quick
     local failure = case_of.prepare(case)
     if not failure and case.variant then
       local ok, failures = pcall(case_of.compute, { case }, fault)
@@ -54,7 +56,7 @@ local function report(case, failure)
   print(case.text)
   if fault.name then return end
   print "as small as it gets:"
-  print(shrink.shrink(case.dims, case.text, fails(failure.what)))
+  print(shrink.shrink(case.dims, case.text, fails(case, failure.what)))
 end
 
 local function flush(cases)
@@ -81,7 +83,7 @@ for number = first, first + count - 1 do
     local reason = case.refused:gsub("^[^:]*:%d+: ", ""):gsub("%d+", "N"):gsub("'%w+'", "'...'")
     reasons[reason] = (reasons[reason] or 0) + 1
   end
-  if #cases == batch or number == first + count - 1 then
+  if (number + 1) % batch == 0 or number == first + count - 1 then
     flush(cases)
     cases = {}
     celer.wait()

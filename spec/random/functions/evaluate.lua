@@ -226,8 +226,10 @@ local function follow(way)
   end }
 end
 
--- An instruction as what runs it and gives the next one. An act gives false to take the other
--- way; `instructions.leave` ends the function.
+local STRAIGHT = 100 -- instructions that are run at once: some go round for ever
+
+-- An instruction as what runs it, and those behind it that only go on, and gives the next one.
+-- An act gives false to take the other way; `instructions.leave` ends the function.
 local function make_node(copy, pc)
   local act, ways = copy.acts[pc], copy.ways[pc] or {}
   if not act then error(("nothing is known of instruction %d"):format(pc)) end
@@ -235,9 +237,17 @@ local function make_node(copy, pc)
     local yes, no = follow(ways.next or ways.other), follow(ways.other)
     return function(s) if act(s) then return yes end return no end
   elseif ways.next then
-    local node = follow(ways.next)
+    local acts, way = { act }, ways.next
+    for _ = 1, rounded(way) and 0 or STRAIGHT do
+      local behind, more = way.copy.acts[way.pc], way.copy.ways[way.pc]
+      if not behind or not more or more.other then break end
+      if behind ~= instructions.pass then acts[#acts + 1] = behind end
+      way = more.next
+      if rounded(way) then break end
+    end
+    local node, n = follow(way), #acts
     return function(s)
-      act(s)
+      for k = 1, n do acts[k](s) end
       return node
     end
   end

@@ -353,7 +353,8 @@ end
 local function arguments(slots, i, n, more)
   local out = {}
   for k = 1, n do out[k] = slots[i.a + FIRST + k - 1] end
-  for k, x in ipairs(more and slots.several or {}) do out[n + k] = x end
+  local several = more and slots.several
+  for k = 1, several and #several or 0 do out[n + k] = several[k] end
   return out
 end
 
