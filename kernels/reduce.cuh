@@ -290,20 +290,23 @@ CELER_FN void combine_fixed(int how, const fixed<T> *rows, index first,
   }
 }
 
-#ifdef CELER_CUDA
 template <class T>
-CELER_FN void combine_rows(int op, bool onto, const T *rows, index first,
-                           index end, index pitch, T *into, index i) {
+CELER_FN void combine_element(int op, bool onto, const T *rows, index first,
+                              index end, index pitch, T *into, index i) {
   T value = onto ? into[i] : rows[first * pitch + i];
   for (index r = onto ? first : first + 1; r < end; ++r)
     value = apply<T>(op, value, rows[r * pitch + i]);
   into[i] = value;
 }
+
+#ifdef CELER_CUDA
+constexpr bool has_spans = false;
 using elements = index;
 template <class Work> CELER_FN void each_of(elements i, const Work &work) {
   work(i);
 }
 #else
+constexpr bool has_spans = true; // of arrays
 struct elements {
   index begin, end;
   const lines *seen; // of all rows; null: all lines hold something
@@ -334,9 +337,14 @@ struct combiner<signature<void (*)(Item, P...)>> {
           combine_fixed<T>(how, (const fixed<T> *)rows, first, end, pitch, into,
                            i);
         });
-      else
+      else if constexpr (has_spans && D > 0)
         combine_rows(op, (how & how_onto) != 0, (const T *)rows, first, end,
                      pitch, (T *)into, i);
+      else
+        each_of(i, [=](index i) {
+          combine_element(op, (how & how_onto) != 0, (const T *)rows, first,
+                          end, pitch, (T *)into, i);
+        });
     }
   };
 
