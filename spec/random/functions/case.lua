@@ -310,6 +310,7 @@ function M.prepare(case)
     if case.changed.message then case.changed = nil end
   end
   case:change(1)
+  case.evaluator, case.interpreted = nil, nil -- memory
 end
 
 -- The access to an argument: derived where it can be.
