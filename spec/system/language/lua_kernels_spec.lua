@@ -99,6 +99,18 @@ compare("quotients", function(i, w, v) v[i] = floor((w[i] - 2) / 3) end, { 3 },
   { "double", { 3 }, function() return 0 end })
 ]])
 
+  -- An int holds the results, and not what they are computed of.
+  script.everywhere("computes by way of integers of more than 32 bits", setup .. [[
+compare("integers", function(i, w, v)
+  local x = w[i] + 1
+  v[i][0] = -x < 0 and 1 or 2
+  v[i][1] = max(x, 1) - 5 < 0 and 1 or 2
+  v[i][2] = -5 + max(x, 1) < 0 and 1 or 2
+  v[i][3] = max(x, 2 ^ 31 - 9) * -1 < 0 and 1 or 2
+end, { 3 }, { "int", { 3 }, function(i) return i == 1 and 2 ^ 31 - 1 or i end },
+  { "int", { 3, 4 }, function() return 0 end })
+]])
+
   -- Of NaN, -0, 0, 1 and -2. 1 / x tells -0 from 0.
   script.everywhere("has minima of NaN, of -0 and of -x as the interpreter has them", setup .. [[
 local function contents(i) return ({ 0, -0.0, 0, 1, -2 })[i + 1] end

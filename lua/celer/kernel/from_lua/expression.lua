@@ -166,6 +166,19 @@ function Writer:may_be_zero(node, inner)
   return true
 end
 
+-- The type of arithmetic: of integers one that also holds the operands, as what an int does not
+-- hold is another number, and then compilers take it that nothing overflows.
+local function held(node, args, type_)
+  for _, arg in ipairs(node.kind == "int" and args or {}) do
+    if type_of(arg) ~= type_ then return "long long" end
+  end
+  return type_
+end
+
+local function given(text, in_type, type_)
+  return in_type == type_ and text or ("(%s)%s"):format(type_, text)
+end
+
 for op, sign in pairs { add = "+", sub = "-", mul = "*", div = "/" } do
   write[op] = function(self, node, args, type_)
     if node.kind ~= "int" and (self:may_be_zero(args[1]) and (op == "sub" or op == "add")
@@ -173,7 +186,9 @@ for op, sign in pairs { add = "+", sub = "-", mul = "*", div = "/" } do
       return ("lua::%s<%s>(%s, %s)"):format(op, type_, self:as(args[1], type_),
         self:as(args[2], type_))
     end
-    return ("(%s %s %s)"):format(self:as(args[1], type_), sign, self:as(args[2], type_))
+    local in_type = held(node, args, type_)
+    return given(("(%s %s %s)"):format(self:as(args[1], in_type), sign, self:as(args[2], in_type)),
+      in_type, type_)
   end
 end
 
@@ -181,7 +196,8 @@ function write.neg(self, node, args, type_)
   if args[1].kind == "int" and node.kind ~= "int" then
     return ("lua::minus<%s>(%s)"):format(type_, self:as(args[1], type_of(args[1])))
   end
-  return ("(-%s)"):format(self:as(args[1], type_))
+  local in_type = held(node, args, type_)
+  return given(("(-%s)"):format(self:as(args[1], in_type)), in_type, type_)
 end
 
 function write.mod(self, node, args, type_)
@@ -201,7 +217,7 @@ function write.mod(self, node, args, type_)
   else
     text = ("lua::mod_whole<%s>(%s, %s)"):format(in_type, x, y)
   end
-  return in_type == type_ and text or ("(%s)%s"):format(type_, text)
+  return given(text, in_type, type_)
 end
 
 -- What the compiler computes of constants may have another last bit: it gets no constant but an
@@ -237,8 +253,8 @@ for _, op in ipairs { "min", "max" } do
     end
     local in_type = wide(a, b) -- celer's own: it knows them by their bounds
     local name = node.first and ("lua::first_%s<%s>"):format(op, in_type) or op
-    return ("%s%s(%s, %s)"):format(in_type == type_ and "" or "(" .. type_ .. ")", name,
-      self:as(a, in_type), self:as(b, in_type))
+    return given(("%s(%s, %s)"):format(name, self:as(a, in_type), self:as(b, in_type)), in_type,
+      type_)
   end
 end
 
@@ -248,7 +264,7 @@ function write.floor(self, node, args, type_)
     local in_type = wide(a, b)
     local text = ("lua::div_whole<%s>(%s, %s)"):format(in_type, self:as(a, in_type),
       self:as(b, in_type))
-    return in_type == type_ and text or ("(%s)%s"):format(type_, text)
+    return given(text, in_type, type_)
   elseif node.kind == "int" then
     return self:as(args[1], type_)
   end
