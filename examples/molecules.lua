@@ -13,7 +13,7 @@ local q = celer.queue()
 local side, steps = tonumber(arg[1]) or 6, tonumber(arg[2]) or 100
 local n = 4 * side ^ 3
 local length = (n / 0.8442) ^ (1 / 3)
-local REACH2, DT, PLACES = 2.5 ^ 2, 0.002, 16
+local REACH2, DT = 2.5 ^ 2, 0.002
 local across = math.floor(length / 2.5) -- cells
 local cells, width = across ^ 3, length / across
 local SHIFT = 4 * (REACH2 ^ -6 - REACH2 ^ -3) -- the energy at the end of the reach
@@ -44,30 +44,29 @@ local seed = celer.kernel(function(i, atoms)
     { x = x, y = y, z = z, u = speed(i, 0), v = speed(i, 1), w = speed(i, 2) })
 end, { name = "seed" })
 
-local step = celer.kernel(function(c, place, first, now, near, half, atoms, potential, kinetic)
-  for i = first[c] + place, first[c + 1] - 1, PLACES do
-    local x, y, z, fx, fy, fz, energy = now[i].x, now[i].y, now[i].z, 0, 0, 0, 0
-    for m = 0, 26 do
-      for k = first[near[c][m]], first[near[c][m] + 1] - 1 do
-        local dx, dy, dz = nearest(x - now[k].x), nearest(y - now[k].y), nearest(z - now[k].z)
-        local r2 = dx * dx + dy * dy + dz * dz
-        if r2 < REACH2 and r2 > 0 then
-          local s = 1 / r2
-          local s3 = s * s * s
-          local f = 48 * s * s3 * (s3 - 0.5)
-          fx, fy, fz = fx + f * dx, fy + f * dy, fz + f * dz
-          energy = energy + 4 * s3 * (s3 - 1) - SHIFT
-        end
+local step = celer.kernel(function(i, first, now, near, half, atoms, potential, kinetic)
+  local x, y, z, fx, fy, fz, energy = now[i].x, now[i].y, now[i].z, 0, 0, 0, 0
+  local c = cell_of(x, y, z)
+  for m = 0, 26 do
+    for k = first[near[c][m]], first[near[c][m] + 1] - 1 do
+      local dx, dy, dz = nearest(x - now[k].x), nearest(y - now[k].y), nearest(z - now[k].z)
+      local r2 = dx * dx + dy * dy + dz * dz
+      if r2 < REACH2 and r2 > 0 then
+        local s = 1 / r2
+        local s3 = s * s * s
+        local f = 48 * s * s3 * (s3 - 0.5)
+        fx, fy, fz = fx + f * dx, fy + f * dy, fz + f * dz
+        energy = energy + 4 * s3 * (s3 - 1) - SHIFT
       end
     end
-    local u, v, w = now[i].u, now[i].v, now[i].w -- to the middle of the step, then to its end
-    local um, vm, wm = u + half * fx, v + half * fy, w + half * fz
-    potential:add(energy / 2)
-    kinetic:add((um * um + vm * vm + wm * wm) / 2)
-    u, v, w = um + DT / 2 * fx, vm + DT / 2 * fy, wm + DT / 2 * fz
-    x, y, z = wrap(x + DT * u), wrap(y + DT * v), wrap(z + DT * w)
-    atoms:push(cell_of(x, y, z), { x = x, y = y, z = z, u = u, v = v, w = w })
   end
+  local u, v, w = now[i].u, now[i].v, now[i].w -- to the middle of the step, then to its end
+  local um, vm, wm = u + half * fx, v + half * fy, w + half * fz
+  potential:add(energy / 2)
+  kinetic:add((um * um + vm * vm + wm * wm) / 2)
+  u, v, w = um + DT / 2 * fx, vm + DT / 2 * fy, wm + DT / 2 * fz
+  x, y, z = wrap(x + DT * u), wrap(y + DT * v), wrap(z + DT * w)
+  atoms:push(cell_of(x, y, z), { x = x, y = y, z = z, u = u, v = v, w = w })
 end, { name = "step" })
 
 celer.struct("atom", "double x, y, z, u, v, w;")
@@ -80,11 +79,10 @@ local near = celer.buffer("int", { cells, 27 }, { name = "near", init = function
 end })
 local potential, kinetic = celer.scalar("double", 0), celer.scalar("double", 0)
 local exact = { reproducible = true }
-local moved = celer.route(atoms, "append", { most = 2 }) -- of an item, which may have two atoms
 q:parallel_for(n, seed, celer.route(atoms, "append"))
 for t = 0, steps do
-  q:parallel_for({ cells, PLACES }, step, atoms.offsets, atoms.values, near, t == 0 and 0 or DT / 2,
-    moved, celer.sum(potential, exact), celer.sum(kinetic, exact))
+  q:parallel_for(n, step, atoms.offsets, atoms.values, near, t == 0 and 0 or DT / 2,
+    celer.route(atoms, "append"), celer.sum(potential, exact), celer.sum(kinetic, exact))
   if t % math.max(steps / 4, 1) == 0 then
     local u, k, count = q:wait(potential, kinetic, atoms.count)
     print(("step %d: %.12g potential, %.12g kinetic, %.12g in all, of %d atoms"):format(t, u() / n,
