@@ -33,6 +33,11 @@ constexpr uint32_t leads_nowhere = 1u << 31;
 
 using word = unsigned long long;
 
+// What stands in slots. The types differ by what is pushed, so that compilers
+// know that another route, and values, change nothing of it.
+template <class T> struct slot_count { uint32_t pushes; };
+template <class T> struct slot_key { uint32_t at; };
+
 // A coordinate that leaves the buffer, in `bits` of a key that says so.
 CELER_FN constexpr word outside_of(index i, int bits) {
   const index half = index(1) << (bits - 1);
@@ -42,7 +47,7 @@ CELER_FN constexpr word outside_of(index i, int bits) {
 template <class T, int D = 1> struct route : accessor<word, 3> {
   static_assert(D >= 1 && D <= 3, "route<T, D> has 1 to 3 dimensions");
   routing to;
-  uint32_t *slot; // of the item
+  slot_count<T> *slot; // of the item
   char *values;
 
   // Sends a value to an element, or to a bin.
@@ -78,12 +83,12 @@ template <class T, int D = 1> struct route : accessor<word, 3> {
     if (dims == 1 || to.is_apart) { // of one dimension, rows lie side by side
       index i = at[0];
       for (int d = 1; d < dims; ++d) i = i * to.across[d - 1] + at[d];
-      slot = (uint32_t *)((char *)this->origin + i * to.step);
+      slot = (slot_count<T> *)((char *)this->origin + i * to.step);
       values = (char *)this->origin + to.values + i * to.pitch;
     } else {
-      slot = (uint32_t *)(this->origin + at[0] * this->stride0 +
-                          (dims > 1 ? at[1] * this->stride1 : 0) +
-                          (dims > 2 ? at[2] * to.words : 0));
+      slot = (slot_count<T> *)(this->origin + at[0] * this->stride0 +
+                               (dims > 1 ? at[1] * this->stride1 : 0) +
+                               (dims > 2 ? at[2] * to.words : 0));
       values = (char *)slot + to.values;
     }
 #ifdef CELER_MARK // an item has all of its slots
@@ -95,7 +100,7 @@ template <class T, int D = 1> struct route : accessor<word, 3> {
               : dims > 1 ? w
                          : 0) = 0;
 #endif
-    slot[0] = 0;
+    slot->pushes = 0;
   }
 
 private:
@@ -103,19 +108,19 @@ private:
     return i >= 0 && i < to.size[d];
   }
   CELER_FN void put(bool is_in, word key, const T &value) const {
-    const uint32_t n = slot[0];
+    const uint32_t n = slot->pushes;
     if (n >= leads_nowhere) return;
-    slot[0] = n + 1;
+    slot->pushes = n + 1;
     if (n >= uint32_t(to.most)) return; // counted: so many would have done
     if (!is_in) {
-      slot[0] = leads_nowhere | (n + 1);
+      slot->pushes = leads_nowhere | (n + 1);
       *(word *)values = key;
       return;
     }
     if (to.is_wide)
       ((word *)slot)[1 + n] = key;
     else
-      slot[1 + n] = uint32_t(key);
+      ((slot_key<T> *)slot)[1 + n].at = uint32_t(key);
     char *into = values + n * sizeof(T);
     if constexpr (alignof(T) <= sizeof(word)) {
       *(T *)into = value;

@@ -152,34 +152,45 @@ typedef struct run {
   bool is_wrong;
 } run;
 
+/* Where they lie: packed, or in slots with keys of 64 or 32 bits. */
+typedef enum layout { PACKED, WIDE, NARROW } layout;
+
 /* All of them, by value: what is written beside changes nothing of it. */
 typedef struct runs {
   int64_t count;
-  bool is_alone;
+  layout layout;
   cel_route_slots slots;
   cel_route_came came;
 } runs;
 
 static runs runs_of(const cel_route_came *came) {
-  runs out = {1, came->slots != NULL, {0}, *came};
-  if (out.is_alone) {
+  runs out = {1, PACKED, {0}, *came};
+  if (came->slots != NULL) {
     out.slots = *came->slots;
     out.count = out.slots.items;
+    out.layout = out.slots.is_wide ? WIDE : NARROW;
   }
   return out;
 }
 
-static inline run run_of(const runs *all, int64_t i) {
+/* Loops over all are compiled for each layout, which then is a constant. */
+#define INLINE static inline __attribute__((always_inline))
+#define BY_LAYOUT(f, all, ...)                                                 \
+  ((all)->layout == NARROW ? f(all, NARROW, __VA_ARGS__)                       \
+   : (all)->layout == WIDE ? f(all, WIDE, __VA_ARGS__)                         \
+                           : f(all, PACKED, __VA_ARGS__))
+
+INLINE run run_of(const runs *all, layout layout, int64_t i) {
   const cel_route_slots *s = &all->slots;
-  if (!all->is_alone)
+  if (layout == PACKED)
     return (run){all->came.count, all->came.key, NULL, all->came.value, false};
   const uint32_t *slot = (const uint32_t *)(s->at + i * s->step);
   bool is_wrong = slot[0] > s->most;
   return (run){is_wrong ? 0 : slot[0], (const int64_t *)slot + 1,
-               s->is_wide ? NULL : slot + 1, values_of(s, i), is_wrong};
+               layout == WIDE ? NULL : slot + 1, values_of(s, i), is_wrong};
 }
 
-static inline int64_t key_at(const run *r, int64_t i) {
+INLINE int64_t key_at(const run *r, int64_t i) {
   return r->narrow != NULL ? (int64_t)r->narrow[i] : r->key[i];
 }
 
@@ -278,9 +289,9 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
  * Numbers alone: items that come one after the other mostly push to the same
  * elements, so the newest two are kept in registers, each of another key. That
  * spares what writing and reading one again takes, which each sum waits for. */
-#define EACH(type, result)                                                     \
-  for (int64_t k = 0; k < all.count && width == 1; ++k) {                      \
-    run r = run_of(&all, k);                                                   \
+#define EACH_ALONE(type, result, layout)                                       \
+  for (int64_t k = 0; k < all.count; ++k) {                                    \
+    run r = run_of(&all, layout, k);                                           \
     const type *from = (const type *)r.value;                                  \
     wrong |= r.is_wrong;                                                       \
     for (int64_t i = 0; i < r.count; ++i) {                                    \
@@ -302,8 +313,15 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
       value_2 = (type)(result);                                                \
     }                                                                          \
   }                                                                            \
-  for (int64_t k = 0; k < all.count && width > 1; ++k) {                       \
-    run r = run_of(&all, k);                                                   \
+  break
+#define EACH(type, result)                                                     \
+  if (width == 1 && all.layout == NARROW) {                                    \
+    EACH_ALONE(type, result, NARROW);                                          \
+  } else if (width == 1) {                                                     \
+    EACH_ALONE(type, result, all.layout);                                      \
+  }                                                                            \
+  for (int64_t k = 0; k < all.count; ++k) {                                    \
+    run r = run_of(&all, all.layout, k);                                       \
     const type *from = (const type *)r.value;                                  \
     wrong |= r.is_wrong;                                                       \
     for (int64_t i = 0; i < r.count; ++i) {                                    \
@@ -428,18 +446,13 @@ typedef struct filled {
   char *value;
 } filled;
 
-/* Where what came goes, and how much there is: `length` of what each bin held,
- * or null. Until all are there, `end` is where the next one of a bin goes. */
-static filled measure(const cel_route_came *came, const cel_route_bins *b,
-                      const int64_t *length) {
-  filled out = {0, cel_alloc_zero((size_t)(b->count + 1) * 8), NULL};
-  int64_t *next = out.end;
-  int64_t first = b->first;
+/* Adds to `next` how much came to each bin; whether an item was wrong. */
+INLINE bool count_bins(const runs *all, layout layout, int64_t first,
+                       int64_t *next) {
   bool wrong = false;
-  runs all = runs_of(came);
   int64_t last = 0, alike = 0; /* a bin, and how many came to it on end */
-  for (int64_t k = 0; k < all.count; ++k) {
-    run r = run_of(&all, k);
+  for (int64_t k = 0; k < all->count; ++k) {
+    run r = run_of(all, layout, k);
     wrong |= r.is_wrong;
     for (int64_t i = 0; i < r.count; ++i, ++alike) {
       int64_t bin = key_at(&r, i) - first;
@@ -450,6 +463,17 @@ static filled measure(const cel_route_came *came, const cel_route_bins *b,
     }
   }
   next[last] += alike;
+  return wrong;
+}
+
+/* Where what came goes, and how much there is: `length` of what each bin held,
+ * or null. Until all are there, `end` is where the next one of a bin goes. */
+static filled measure(const cel_route_came *came, const cel_route_bins *b,
+                      const int64_t *length) {
+  filled out = {0, cel_alloc_zero((size_t)(b->count + 1) * 8), NULL};
+  int64_t *next = out.end;
+  runs all = runs_of(came);
+  bool wrong = BY_LAYOUT(count_bins, &all, b->first, next);
   for (int64_t i = 0; i < b->count; ++i) {
     int64_t n = next[i] + (length != NULL ? length[i] : 0);
     next[i] = out.count;
@@ -459,22 +483,12 @@ static filled measure(const cel_route_came *came, const cel_route_bins *b,
   return out;
 }
 
-/* `old`: what bins held, one behind the other. */
-static void fill(filled *f, const cel_route_came *came, const cel_route_bins *b,
-                 const int64_t *length, const char *old) {
-  int64_t *next = f->end, first = b->first;
-  uint32_t bytes = b->bytes;
-  char *value = f->value;
-  for (int64_t i = 0; length != NULL && i < b->count; ++i) {
-    size_t size = (size_t)length[i] * bytes;
-    if (size > 0) memcpy(value + next[i] * bytes, old, size);
-    old += size;
-    next[i] += length[i];
-  }
-  runs all = runs_of(came);
+/* `next`: where the next value of each bin goes. */
+INLINE void fill_bins(const runs *all, layout layout, int64_t first,
+                      int64_t *next, char *value, uint32_t bytes) {
   int64_t last = 0, at = next[0]; /* a bin, and where its next one goes */
-  for (int64_t k = 0; k < all.count; ++k) {
-    run r = run_of(&all, k);
+  for (int64_t k = 0; k < all->count; ++k) {
+    run r = run_of(all, layout, k);
     for (int64_t i = 0; i < r.count; ++i, ++at) {
       int64_t bin = key_at(&r, i) - first;
       if (bin != last) {
@@ -485,6 +499,22 @@ static void fill(filled *f, const cel_route_came *came, const cel_route_bins *b,
     }
   }
   next[last] = at;
+}
+
+/* `old`: what bins held, one behind the other. */
+static void fill(filled *f, const cel_route_came *came, const cel_route_bins *b,
+                 const int64_t *length, const char *old) {
+  int64_t *next = f->end;
+  uint32_t bytes = b->bytes;
+  char *value = f->value;
+  for (int64_t i = 0; length != NULL && i < b->count; ++i) {
+    size_t size = (size_t)length[i] * bytes;
+    if (size > 0) memcpy(value + next[i] * bytes, old, size);
+    old += size;
+    next[i] += length[i];
+  }
+  runs all = runs_of(came);
+  BY_LAYOUT(fill_bins, &all, b->first, next, value, bytes);
 }
 
 /* How ranks share values, by their bins and by their places. */
