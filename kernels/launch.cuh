@@ -93,10 +93,17 @@ static __device__ __forceinline__ void compute(const Item &at, const Q &...q) {
     F(at, knowing<anywhere>(q)...);
 }
 
-// Blocks that a multiprocessor is to have room for; 0: as it comes. Of two ways
-// the rare one takes most registers, if elements are short.
+// Whether items loop: kernels made of Lua say so.
 template <auto F, class S = signature<decltype(F)>>
-constexpr int resident = S::has_near &&S::element_bytes <= 16 ? 6 : 0;
+constexpr bool has_loops = false;
+
+// Blocks that a multiprocessor is to have room for; 0: as it comes. Of two ways
+// the rare one takes most registers, if elements are short. What reduces keeps
+// its sums in registers, which loops of items leave to others.
+template <auto F, class S = signature<decltype(F)>>
+constexpr int resident = S::has_near &&S::element_bytes <= 16 ? 6
+                         : S::reduces &&has_loops<F>          ? 4
+                                                              : 0;
 
 // Calls run(first, end, step, y, x) for the items of a thread: first, first +
 // step

@@ -369,7 +369,8 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
   }
 
   // How many of [0, end) a thread comes to from `first` on. Loops that count
-  // them are unrolled so that loads are under way for several items.
+  // them are unrolled so that loads are under way for several items, unless an
+  // item has loops itself.
   static __device__ __forceinline__ unsigned steps(unsigned first, unsigned by,
                                                    unsigned end) {
     return first < end ? (end - 1 - first) / by + 1 : 0;
@@ -391,13 +392,13 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       if (x0 == 0) work(item<0>{{0}, {1}});
     } else if constexpr (D == 1) {
       unsigned x = x0;
-#pragma unroll 4
+#pragma unroll(has_loops <F> ? 1 : 4)
       for (unsigned n = steps(x0, dx, w.extent[0]); n > 0; --n, x += dx)
         work(item<1>{{w.min[0] + x}, {w.range[0]}});
     } else if constexpr (D == 2) {
       const index nx = steps(x0, dx, w.extent[1]);
       unsigned x = x0, y = y0;
-#pragma unroll 4
+#pragma unroll(has_loops <F> ? 1 : 4)
       for (index n = nx * steps(y0, dy, w.extent[0]); n > 0; --n) {
         work(item<2>{{w.min[0] + y, w.min[1] + x}, {w.range[0], w.range[1]}});
         x += dx;
@@ -407,7 +408,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       const index nx = steps(x0, dx, w.extent[2]);
       const index ny = steps(y0, dy, w.extent[1]);
       unsigned x = x0, y = y0, z = z0;
-#pragma unroll 4
+#pragma unroll(has_loops <F> ? 1 : 4)
       for (index n = nx * ny * steps(z0, dz, w.extent[0]); n > 0; --n) {
         work(item<3>{{w.min[0] + z, w.min[1] + y, w.min[2] + x},
                      {w.range[0], w.range[1], w.range[2]}});

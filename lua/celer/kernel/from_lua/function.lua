@@ -217,7 +217,7 @@ local function variant_for(self, call)
     if variants.fits(variant, call) then return variant end
   end
   local variant = variants.translate(self.f, call, self.name)
-  variant.kernel = kernels.generated(variant.text, lift.file_of(self.f),
+  variant.kernel = kernels.generated(variant.text .. variant.beside, lift.file_of(self.f),
     debug.getinfo(self.f, "S").linedefined, self.options)
   table.insert(list, 1, variant)
   list[MOST + 1] = nil

@@ -50,6 +50,7 @@ local M = {}
 --- an index, or {uniform = node}: as the kernel takes them
 ---@field names table<celer.node, string>  of captured whole numbers, in mappers
 ---@field text string  C++
+---@field beside string  what stands behind it
 ---@field pushes table<integer, integer>  by routes: values of an item at most, where that is known
 ---@field kernel? celer.kernel
 
@@ -257,6 +258,21 @@ local function write_source(self, call, name)
   self.text = source.write(self.graph, spec, fail)
 end
 
+-- What compilers for GPUs are told beside the kernel: see kernels/launch.cuh.
+local LOOPS = [[
+#ifdef CELER_CUDA
+template <>
+constexpr bool celer::has_loops<&NAME, celer::signature<decltype(&NAME)>> = true;
+#endif
+]]
+
+local function loops_text(graph, name)
+  for _, block in ipairs(graph.blocks) do
+    if block.header then return (LOOPS:gsub("NAME", name)) end
+  end
+  return ""
+end
+
 -- ---- compiling ------------------------------------------------------------------------------
 
 --- Compiles a function for a call: up to C++.
@@ -285,6 +301,7 @@ function M.translate(f, call, name, keep_reads)
   end
   ranges.decide_choices(self.ranges, self.graph)
   write_source(self, call, name)
+  self.beside = loops_text(self.graph, name)
   return self
 end
 
