@@ -136,17 +136,18 @@ struct radix_pass : radix<T, Down> {
 
   // `from`: n keys; `at_from`: where they were before the first pass, or null
   // in that one. `to`, `at_to`: where they go. Where the latter is null, no
-  // places do.
+  // places do. `given`: the tile; negative: the next one.
   CELER_FN void run(const group<1> &g, const key *from, key *to,
                     const uint32_t *at_from, uint32_t *at_to, int64_t n,
                     int pass, unsigned char *room_at, uint32_t *few,
-                    uint64_t *room_of_warps) const {
+                    uint64_t *room_of_warps, int64_t given = -1) const {
     const warp w = {g, room_of_warps};
     const int me = g.local(0);
     uint32_t *const counts = (uint32_t *)room_at + w.number() * digits;
     uint32_t *const offset = few, *const sums = few + digits;
     uint32_t *const which = sums + digits / 32;
-    if (me == 0) *which = atomicAdd(base::taken(pass), 1u);
+    if (me == 0)
+      *which = given < 0 ? atomicAdd(base::taken(pass), 1u) : uint32_t(given);
     for (int k = me; k < warps * digits; k += Threads)
       ((uint32_t *)room_at)[k] = 0;
     g.barrier();

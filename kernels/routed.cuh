@@ -26,6 +26,40 @@ CELER_FN int64_t lower_bound(const uint32_t *sorted, int64_t n, uint32_t key) {
   return low;
 }
 
+// What groups know of each other's work: pieces that were taken, and that were
+// done of each phase. All 0 at first, and again once all groups have left.
+struct sort_state {
+  uint32_t next, left, none, passes, done[8];
+
+  static CELER_FN sort_state *in(uint32_t *state) {
+    return (sort_state *)radix<uint32_t, false>{state, 0}.taken(4);
+  }
+  static CELER_FN uint32_t passes_of(const uint32_t *state) {
+    return in((uint32_t *)state)->passes;
+  }
+  // Until so many pieces of a phase are done; what they wrote is seen after.
+  CELER_FN void wait(const group<1> &g, int phase, int64_t pieces) {
+    if (g.local(0) == 0) {
+      while (heard(&done[phase]) < pieces) {
+      }
+      fence();
+    }
+    g.barrier();
+  }
+  CELER_FN void finish(const group<1> &g, int phase) {
+    g.barrier();
+    if (g.local(0) != 0) return;
+    fence();
+    atomicAdd(&done[phase], 1u);
+  }
+  // One item of each group, which takes nothing any more.
+  CELER_FN void leave(const group<1> &g, int phases) {
+    if (atomicAdd(&left, 1u) + 1 < g.range(0) / g.size(0)) return;
+    next = left = none = 0;
+    for (int p = 0; p < phases; ++p) done[p] = 0;
+  }
+};
+
 // Slots of an arena, all counts and keys before all values. Keys have 32 bits.
 // `T`: what is pushed. `end`: keys that there are, and the key of what was not
 // pushed. `pitch`: bytes from an item's values to the next one's.
@@ -69,30 +103,35 @@ template <class T> struct routed {
       wrong[2] = *(const word *)(values + int64_t(~wrong[1]) * pitch);
   }
 
-  // Writes the keys of all places, and counts their lowest digits, so many;
-  // `mine` are Passes * 256 words of the group. Keys of a warp are mostly
-  // alike, and then counted at once.
+  // Writes the keys of places [first, last), and counts their lowest digits,
+  // so many; `mine` are Passes * 256 words of the group. What items of a warp
+  // push first mostly has the same key, and so has what they push next: then
+  // that is counted at once. Whether a place holds nothing is noted in `*none`.
   template <int Passes>
-  CELER_FN void keys(const group<1> &g, uint32_t *to, uint32_t *counts,
+  CELER_FN void keys(const group<1> &g, int64_t first, int64_t last,
+                     uint32_t *to, uint32_t *counts, uint32_t *none,
                      unsigned long long *wrong, uint32_t *mine,
                      uint64_t *room_of_warps) const {
     using digits = radix<uint32_t, false>;
     const warp w = {g, room_of_warps};
     const int me = g.local(0), size = g.size(0);
+    const int by = most == 2 || most == 4 || most == 8 ? most : 1;
+    const uint32_t like_me = ~0u / ((1u << by) - 1) << (w.lane() & (by - 1));
     for (int k = me; k < Passes * 256; k += size) mine[k] = 0;
     g.barrier();
-    const int64_t n = places(), step = g.range(0);
-    for (int64_t first = g.number(0) * size; first < n; first += step) {
-      const int64_t place = first + me;
-      const bool is_in = place < n;
+    for (int64_t begin = first; begin < last; begin += size) {
+      const int64_t place = begin + me;
+      const bool is_in = place < last;
       uint32_t pushes = 0;
       const uint32_t k = is_in ? key(uint32_t(place), &pushes) : end;
       if (is_in) to[place] = k;
+      if (is_in && k == end) tell(none, 1u);
       if (pushes > most && place % most == 0)
         complain(wrong, place / most, pushes);
-      const uint32_t in = w.ballot(is_in), leader = w.of(k, 0);
-      const bool is_alike = w.ballot(!is_in || k == leader) == ~0u;
-      if (is_alike && w.lane() > 0) continue;
+      const uint32_t leader = w.of(k, w.lane() & (by - 1));
+      const uint32_t in = w.ballot(is_in) & like_me;
+      const bool is_alike = w.ballot(is_in && k == leader) == ~0u;
+      if (is_alike && w.lane() >= by) continue;
 #pragma unroll
       for (int p = 0; p < Passes; ++p)
         if (is_in)
@@ -102,6 +141,64 @@ template <class T> struct routed {
     g.barrier();
     for (int k = me; k < Passes * 256; k += size)
       if (mine[k] != 0) atomicAdd(&counts[k], mine[k]);
+  }
+
+  // Puts the places in order by their keys, and then calls finish(piece,
+  // sorted, places) for so many pieces. All by one launch of groups of Threads
+  // items: they take pieces of work by a counter, those of one phase after the
+  // other, and begin none before all of the phase before are done. So a group
+  // waits only for what groups have begun. Phases: keys; a pass for each digit;
+  // the end, which also leaves the state all 0 again, but for the number of
+  // passes. As many as keys below `end` take are enough if each place has one.
+  template <int Passes, int Fewer, int Threads, int Each, class Finish>
+  CELER_FN void
+  sort(const group<1> &g, uint32_t *const (&list)[2],
+       uint32_t *const (&order)[2], uint32_t *state, int64_t counting,
+       int64_t finishing, unsigned long long *wrong, unsigned char *room,
+       uint32_t *few, uint64_t *room_of_warps, const Finish &finish) const {
+    using pass = radix_pass<uint32_t, false, Threads, Each>;
+    const int64_t n = places(), tiles = (n + pass::tile - 1) / pass::tile;
+    const pass sorting = {{state, tiles}};
+    sort_state *const all = sort_state::in(state);
+    const int me = g.local(0);
+    for (;;) {
+      if (me == 0) *few = atomicAdd(&all->next, 1u);
+      g.barrier();
+      int64_t piece = *few;
+      g.barrier();
+      int passes = Fewer, phase = 0;
+      if (piece >= counting) {
+        all->wait(g, 0, counting);
+        if (heard(&all->none) != 0) passes = Passes;
+        piece -= counting;
+        phase = int(min(piece / tiles, int64_t(passes))) + 1;
+        piece -= (phase - 1) * tiles;
+        if (phase > passes && piece >= finishing) break;
+        if (phase > 1) all->wait(g, phase - 1, tiles);
+      }
+      if (phase == 0) {
+        keys<Passes>(g, n * piece / counting, n * (piece + 1) / counting,
+                     list[0], state, &all->none, wrong, (uint32_t *)room,
+                     room_of_warps);
+      } else if (phase <= passes) {
+        const int p = phase - 1;
+        sorting.run(g, list[p & 1], list[~p & 1],
+                    p > 0 ? order[~p & 1] : nullptr, order[p & 1], n, p, room,
+                    few, room_of_warps, piece);
+      } else {
+        finish(piece, list[passes & 1], order[~passes & 1]);
+        uint32_t *const told = sorting.told(passes - 1, 0);
+        const int64_t words = tiles * 256;
+        for (int64_t k = words * piece / finishing + me;
+             k < words * (piece + 1) / finishing; k += Threads)
+          told[k] = 0;
+        for (int k = me; k < Passes * 256 && piece == 0; k += Threads)
+          state[k] = 0;
+        if (me == 0 && piece == 0) all->passes = passes;
+      }
+      all->finish(g, phase);
+    }
+    if (me == 0) all->leave(g, Passes + 2);
   }
 
   // Of what was appended element i, for i below `room`; and where bin i begins,

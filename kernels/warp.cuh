@@ -123,6 +123,17 @@ template <class W> CELER_FN W heard(const W *at) {
 #endif
 }
 
+// What this item, and others of its group at a barrier before, wrote is seen
+// by whoever hears what it tells then; and what others wrote before they told
+// what it has heard, after.
+CELER_FN void fence() {
+#ifdef CELER_CUDA
+  __threadfence();
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 } // namespace celer
 
 #endif

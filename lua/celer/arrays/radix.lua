@@ -141,26 +141,11 @@ local function by_all_digits(keys, descending, with_places)
   return places
 end
 
---- For M.by_digits: where the caller's kernel counts the lowest digits of keys of `uint32_t`, 256
---- words for each.
----@param keys celer.buffer
----@return celer.buffer
-function M.state_for(keys) return new_state(keys, true) end
-
---- Puts keys of `uint32_t` in order by so many of their lowest digits, which are counted. Gives
---- these, in a buffer of alone.scratch, and beside them the places where they were; takes both
---- that it is given.
----@param state celer.buffer
----@param keys celer.buffer  of alone.scratch
----@param passes integer
----@return celer.buffer keys, celer.buffer places
-function M.by_digits(state, keys, passes)
-  local other = alone.scratch(keys.type, keys.size[0])
-  local places = run_passes(state, keys, other, false, passes, true)
-  local sorted = passes % 2 == 1 and other or keys
-  alone.done(sorted == keys and other or keys)
-  return sorted, places
-end
+--- Words that passes over keys of `uint32_t` share, by tiles of so many: kernels/radix.cuh.
+---@param n integer  keys
+---@param tile integer
+---@return integer
+function M.words(n, tile) return (4 + 1 + 2 * math.ceil(n / tile)) * DIGITS end
 
 --- Sorts the first of the buffers, and the others by it.
 ---@param list celer.buffer[]

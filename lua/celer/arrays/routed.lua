@@ -24,7 +24,9 @@ local types = require "celer.data.types"
 local M = {}
 
 local call = "celer.route"
-local GROUP, GROUPS = 256, 1056 -- items of a group; groups that count, at most
+-- Groups of a sort at most, of which a multiprocessor has RESIDENT; items of each, keys of an item;
+-- and elements of what is appended that a group writes at a time.
+local GROUPS, RESIDENT, GROUP, EACH, PIECE = 396, 3, 256, 16, 1024
 local WRONG = 4 -- words that say what is wrong, of each delivery
 local OFTEN = 32 -- deliveries until a host task looks
 local MOST_PLACES = 2 ^ 30
@@ -38,43 +40,60 @@ local PUSHED = "celer::routed<%s>{(const uint32_t *)&arena(0), (const char *)&ar
 -- while all fetch, so many small groups are best.
 local MANY, ADDERS = 16, 64
 
-local keys = [[
-kernel void route_keys(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> keys,
-                       inout<uint32_t, 1> state, inout<uint64_t, 1> wrong, SLOTS,
-                       local<uint32_t, PASSES * 256> mine,
+local sort = [[
+using sorting = celer::radix_pass<uint32_t, false, GROUP, EACH>;
+kernel void route_sort(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> keys,
+                       out<uint32_t, 1> others, out<uint32_t, 1> places,
+                       out<uint32_t, 1> their_places, inout<uint32_t, 1> state,
+                       inout<uint64_t, 1> wrong, APPENDED SLOTS, int counting, int finishing,
+                       local<uint64_t, sorting::room / 8> room,
+                       local<uint32_t, sorting::words> few,
                        local<uint64_t, CELER_WARP_ROOM(GROUP)> warps) {
-  PUSHED.keys<PASSES>(g, &keys(0), &state(0), (unsigned long long *)&wrong(told), &mine[0],
-                      &warps[0]);
+  auto *const told_wrong = (unsigned long long *)&wrong(told);
+  const auto pushed = PUSHED;
+  pushed.sort<PASSES, FEWER, GROUP, EACH>(g, {&keys(0), &others(0)}, {&places(0), &their_places(0)},
+      &state(0), counting, finishing, told_wrong, (unsigned char *)&room[0], &few[0], &warps[0],
+      [&](int64_t piece, const uint32_t *sorted, const uint32_t *order) { APPEND });
 }
+#ifdef CELER_CUDA
+template <>
+constexpr int celer::resident<&route_sort, celer::signature<decltype(&route_sort)>> = RESIDENT;
+#endif
 ]]
-
-local append = [[
-kernel void route_append(item<1> it, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
-                         in<uint32_t, 1> order, out<int64_t, 1> offsets, out<T, 1> values,
-                         out<int64_t, 0> count, inout<uint64_t, 1> wrong, SLOTS,
-                         int64_t room) {
-  PUSHED.append(it[0], &sorted(0), &order(0), &offsets(0), &values(0), &count(), room,
-            (unsigned long long *)&wrong(told));
-}
-]]
+local APPENDED = "out<int64_t, 1> offsets, out<%s, 1> values, out<int64_t, 0> count, "
+  .. "int64_t room_for,"
+local APPEND = ([[
+    for (int64_t i = piece * %d + g.local(0); i < (piece + 1) * %d; i += %d)
+      pushed.append(i, sorted, order, &offsets(0), &values(0), &count(), room_for, told_wrong);
+]]):format(PIECE, PIECE, GROUP)
 
 local combine = [[
 struct route_combine {
   CELER_FN E operator()(E a, E b) const { return (E)(OPERATOR); }
 };
-kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
-                               in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
-                               SLOTS, E identity) {
-  PUSHED.combine<E, WIDTH, route_combine>(uint32_t(it[0]), &sorted(0), &order(0),
+kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to,
+                               inout<uint64_t, 1> wrong, SLOTS, E identity) {
+  CHOOSE
+  PUSHED.combine<E, WIDTH, route_combine>(uint32_t(it[0]), sorted, order,
       (E *)&to(START) + it[0] * WIDTH, KEEP, identity, (unsigned long long *)&wrong(told));
 }
-kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, in<uint32_t, 1> sorted,
-                               in<uint32_t, 1> order, MODE<T, TO> to, inout<uint64_t, 1> wrong,
-                               SLOTS, E identity, local<T, ADDERS> staged) {
-  PUSHED.combine<E, WIDTH, route_combine>(g, uint32_t(g.number(0)), &sorted(0), &order(0),
+kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to,
+                               inout<uint64_t, 1> wrong, SLOTS, E identity,
+                               local<T, ADDERS> staged) {
+  CHOOSE
+  PUSHED.combine<E, WIDTH, route_combine>(g, uint32_t(g.number(0)), sorted, order,
       (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, (unsigned long long *)&wrong(told),
       &staged[0]);
 }
+]]
+
+-- What a sort leaves, and how to find which of its copies it is.
+local SORTED = "in<uint32_t, 1> keys, in<uint32_t, 1> others, in<uint32_t, 1> places, "
+  .. "in<uint32_t, 1> their_places, in<uint32_t, 1> state"
+local CHOOSE = [[
+  const bool odd = celer::sort_state::passes_of(&state(0)) % 2 != 0;
+  const uint32_t *const sorted = odd ? &others(0) : &keys(0);
+  const uint32_t *const order = odd ? &places(0) : &their_places(0);
 ]]
 
 -- C++ of a and b; of fractions what is NaN stays so. Whole numbers wrap.
@@ -89,12 +108,14 @@ local zeros = { "0", "0, 0", "0, 0, 0" }
 ---@field arena celer.buffer
 ---@field items integer
 ---@field ends integer  how many keys there are
+---@field state celer.buffer  of the sort: all 0
 ---@field wrong celer.buffer
 ---@field told integer  where in it its words begin
 
 local function kernel_for(source, d, more)
-  local given = { T = d.type.name, GROUP = tostring(GROUP), ADDERS = tostring(ADDERS),
-    SLOTS = SLOTS, PUSHED = PUSHED:format(d.type.name) }
+  local given = { T = d.type.name, GROUP = tostring(GROUP), EACH = tostring(EACH),
+    RESIDENT = tostring(RESIDENT), ADDERS = tostring(ADDERS), SLOTS = SLOTS,
+    SORTED = SORTED, CHOOSE = CHOOSE, PUSHED = PUSHED:format(d.type.name) }
   local key = { given.T }
   for k, v in sorted_pairs(more or {}) do given[k], key[#key + 1] = v, k .. v end
   return alone.kernel(source, given, table.concat(key, " "))
@@ -120,38 +141,46 @@ function M.serves(routed, arena, space)
     and not (routed.how == "append" and routed.keep)
 end
 
-local function passes_for(ends)
+-- Digits of the numbers up to `last`.
+local function passes_for(last)
   local passes, most = 1, 255
-  while most < ends do passes, most = passes + 1, most * 256 + 255 end
+  while most < last do passes, most = passes + 1, most * 256 + 255 end
   return passes
 end
 
--- Puts the keys in order; gives these, and the places beside them.
-local function sort(d)
-  local n, passes = d.items * d.what.most, passes_for(d.ends)
-  local list = alone.scratch("uint32_t", n)
-  local groups = math.min(GROUPS, math.ceil(n / GROUP))
-  local state = radix.state_for(list)
-  alone.run(call, groups * GROUP, GROUP, kernel_for(keys, d, { PASSES = tostring(passes) }),
+-- Puts keys in order, and places beside them; gives both, each in one of two buffers. `routed`:
+-- to what is appended then, or nil.
+local function sort_places(d, routed)
+  local n, all = d.items * d.what.most, mapper.all
+  local list = {}
+  for k = 1, 4 do list[k] = alone.scratch("uint32_t", n) end
+  local room = routed and routed.buffer.size[0]
+  local count = routed and (routed.list and routed.list.count or alone.scratch("int64_t"))
+  local counting = math.min(GROUPS, math.ceil(n / GROUP))
+  local finishing = routed and math.ceil(math.max(room, d.ends + 1) / PIECE) or counting
+  local kernel = kernel_for(sort, d, { PASSES = tostring(passes_for(d.ends)),
+    FEWER = tostring(passes_for(d.ends - 1)), APPEND = routed and APPEND or "",
+    APPENDED = routed and APPENDED:format(d.type.name) or "" })
+  alone.run(call, math.min(GROUPS, math.max(counting, finishing)) * GROUP, GROUP, kernel,
     function(cg)
-      return cg:read(d.arena, mapper.all), cg:discard_write(list, mapper.all),
-        cg:read_write(state, mapper.all), cg:read_write(d.wrong, mapper.all), slots_of(d)
+      local given = { cg:read(d.arena, all) }
+      for k = 1, 4 do given[#given + 1] = cg:discard_write(list[k], all) end
+      given[#given + 1] = cg:read_write(d.state, all)
+      given[#given + 1] = cg:read_write(d.wrong, all)
+      if routed then
+        given[#given + 1] = cg:discard_write(routed.offsets, all)
+        given[#given + 1] = cg:discard_write(routed.buffer, all)
+        given[#given + 1] = cg:discard_write(count, all)
+        given[#given + 1] = room
+      end
+      for _, value in ipairs { slots_of(d, counting, finishing) } do given[#given + 1] = value end
+      return unpack(given)
     end)
-  return radix.by_digits(state, list, passes)
+  if routed and not routed.list then alone.done(count) end
+  return list
 end
 
-local function submit_append(d, routed, sorted, order)
-  local all, room = mapper.all, routed.buffer.size[0]
-  local count = routed.list and routed.list.count or alone.scratch("int64_t")
-  alone.run(call, math.max(room, d.ends + 1), nil, kernel_for(append, d), function(cg)
-    return cg:read(d.arena, all), cg:read(sorted, all), cg:read(order, all),
-      cg:discard_write(routed.offsets, all), cg:discard_write(routed.buffer, all),
-      cg:discard_write(count, all), cg:read_write(d.wrong, all), slots_of(d, room)
-  end)
-  if not routed.list then alone.done(count) end
-end
-
-local function submit_combine(d, routed, sorted, order)
+local function submit_combine(d, routed, sorted)
   local what, all, to = d.what, mapper.all, routed.buffer
   local type_ = types.number(what.class, what.number)
   local wide = what.class == "f" and type_.name or what.number == 8 and "uint64_t" or "uint32_t"
@@ -163,7 +192,8 @@ local function submit_combine(d, routed, sorted, order)
   if what.identity then ffi.copy(identity, what.identity, type_.size) end
   alone.run(call, d.ends * (is_many and ADDERS or 1), is_many and ADDERS or nil,
     is_many and list.route_combine_many or list.route_combine_some, function(cg)
-      return cg:read(d.arena, all), cg:read(sorted, all), cg:read(order, all),
+      return cg:read(d.arena, all), cg:read(sorted[1], all), cg:read(sorted[2], all),
+        cg:read(sorted[3], all), cg:read(sorted[4], all), cg:read(d.state, all),
         cg[routed.keep and "read_write" or "discard_write"](cg, to, all),
         cg:read_write(d.wrong, all), slots_of(d, identity[0])
     end)
@@ -218,10 +248,12 @@ function M.deliver(routed, what, text, arena)
     wrong = arena.wrong, told = note(arena.wrong, text) }
   for _, n in ipairs(what.items) do d.items = d.items * n end
   for _, n in ipairs(what.size) do d.ends = d.ends * n end
-  local sorted, order = sort(d)
-  ;(what.bins and submit_append or submit_combine)(d, routed, sorted, order)
-  alone.done(sorted)
-  alone.done(order)
+  arena.state = arena.state or alone.zeros(call, "uint32_t",
+    radix.words(d.items * what.most, GROUP * EACH))
+  d.state = arena.state
+  local sorted = sort_places(d, what.bins and routed)
+  if not what.bins then submit_combine(d, routed, sorted) end
+  for k = 1, 4 do alone.done(sorted[k]) end
 end
 
 return M

@@ -191,33 +191,41 @@ describe("cg:route on a GPU", function()
 celer.struct("mote", "double x; int id;")
 local k = celer.kernel [=[
   kernel void line(item<1> it, route<double> sums, route<double2, 2> pairs, route<mote> motes,
-                   route<int> tail, int keys) {
+                   route<int> tail, route<double> both, int keys) {
     const int i = int(it[0]);
     for (int r = 0; r < i % 4; ++r) sums.push((i * 37 + r * 11) % keys, (i + r) / 7.0);
     if (i % 5 != 0) pairs.push(i % 3, i / 3 % 2, double2{i / 3.0, 1.0});
     if (i % 3 != 1) motes.push((i * 31 + i % 7) % keys, {i / 3.0, i});
     tail.push(i < 35 ? 2 : 1, i); // of less than 32 items that are alike, the last ones
+    both.push(i / 40 % keys, i / 3.0); // each place has a value, and mostly that of a neighbour's key
+    both.push((i / 40 + 1) % keys, 0.1);
   }
 ]=]
-for _, case in ipairs { { 1, 1 }, { 40, 4 }, { 900, 300 }, { 2000, 5 } } do
+-- 256 keys take a digit, or two where some places have none.
+for _, case in ipairs { { 1, 1 }, { 40, 4 }, { 900, 300 }, { 2000, 5 }, { 2100, 256 } } do
   local n, keys = unpack(case)
   local results = {}
   for i, how in ipairs { "one", "processor" } do
     as(how)
     local sums, pairs_ = celer.full("double", keys, 2), celer.full("double2", { 3, 2 }, { x = 1 })
     local list, tail = celer.list("mote", { bins = keys }), celer.zeros("int", 3)
+    local both = celer.zeros("double", keys)
     for round = 1, 2 do
       q:submit(function(cg)
         cg:parallel_for(celer.box({ 3 }, { 3 + n }), k.line,
           cg:route(sums, "sum", { most = 3, include_current = round == 2 }),
           cg:route(pairs_, round == 2 and "max" or "sum", { include_current = true }),
-          cg:route(list, "append"), cg:route(tail, "sum"), keys)
+          cg:route(list, "append"), cg:route(tail, "sum"), cg:route(both, "sum", { most = 2 }),
+          keys)
       end)
     end
-    results[i] = { q:wait(sums, pairs_, list.offsets, list.values, list.count, tail) }
+    results[i] = { q:wait(sums, pairs_, list.offsets, list.values, list.count, tail, both) }
   end
   local one, other = unpack(results)
-  for i = 0, keys - 1 do same("sum " .. i, one[1](i), other[1](i)) end
+  for i = 0, keys - 1 do
+    same("sum " .. i, one[1](i), other[1](i))
+    same("both " .. i, one[7](i), other[7](i))
+  end
   for i = 0, 2 do
     for j = 0, 1 do
       same("pair x", one[2](i, j).x, other[2](i, j).x)
