@@ -2,11 +2,11 @@
 --
 --   celer run molecules.lua [cells of the crystal along a side, 5 or more] [steps]
 --
--- Cells are as wide as atoms reach, at least, so an atom meets those of 27 cells. Items are the
--- places of atoms within cells: each one computes the force on its atoms, moves them, and pushes
--- them to the cells where they are then. Velocities are half a step behind; energies are of whole
--- steps. All come in the order of cells, and sums are exact: the bits are those of any number of
--- ranks.
+-- Cells are as wide as atoms reach, at least, so an atom meets those of 27 cells. Items are atoms,
+-- in the order of their cells: each one computes the force on it, moves, and pushes itself to the
+-- cell where it is then. Each rank reads all atoms, as only they say where they are. Velocities are
+-- half a step behind; energies are of whole steps. Sums are exact: the bits are those of any number
+-- of ranks.
 local celer = require "celer"
 local q = celer.queue()
 
@@ -21,9 +21,9 @@ local SHIFT = 4 * (REACH2 ^ -6 - REACH2 ^ -3) -- the energy at the end of the re
 local function layer(x) return celer.clamp(math.floor(x / width), 0, across - 1) end
 local function cell_of(x, y, z) return (layer(x) * across + layer(y)) * across + layer(z) end
 local function nearest(d) -- the same way around a side
-  if d > length / 2 then return d - length end
-  if d < -length / 2 then return d + length end
-  return d
+  if math.abs(d) <= length / 2 then return d end
+  if d > 0 then return d - length end
+  return d + length
 end
 local function wrap(x)
   if x < 0 then return x + length end
@@ -49,7 +49,8 @@ local step = celer.kernel(function(i, first, now, near, half, atoms, potential, 
   local c = cell_of(x, y, z)
   for m = 0, 26 do
     for k = first[near[c][m]], first[near[c][m] + 1] - 1 do
-      local dx, dy, dz = nearest(x - now[k].x), nearest(y - now[k].y), nearest(z - now[k].z)
+      local dx, dy, dz = x - now[k].x, y - now[k].y, z - now[k].z
+      dx, dy, dz = nearest(dx), nearest(dy), nearest(dz)
       local r2 = dx * dx + dy * dy + dz * dz
       if r2 < REACH2 and r2 > 0 then
         local s = 1 / r2

@@ -201,40 +201,47 @@ template <class T> struct routed {
     if (me == 0) all->leave(g, Passes + 2);
   }
 
-  // Of what was appended element i, for i below `room`; and where bin i begins,
-  // and behind them the end of all, which stands in `count`, too.
-  CELER_FN void append(int64_t i, const uint32_t *sorted, const uint32_t *order,
-                       int64_t *offsets, T *into, int64_t *count, int64_t room,
-                       unsigned long long *wrong) const {
-    const int64_t n = places();
-    if (i == 0) name_key(wrong);
-    if (i <= int64_t(end)) {
-      const int64_t at = lower_bound(sorted, n, uint32_t(i));
-      offsets[i] = at < room ? at : room;
-      if (i == int64_t(end)) {
-        *count = offsets[i];
-        if (at > room) wrong[3] = at;
-      }
-    }
-    if (i >= room) return;
-    if (i < n && sorted[i] < end)
-      into[i] = value(order[i]);
-    else
-      memset((void *)&into[i], 0, sizeof(T));
+  // Where key i begins, up to `end`.
+  CELER_FN int64_t begin_of(int64_t i, const uint32_t *sorted) const {
+    return lower_bound(sorted, places(), uint32_t(i));
   }
 
-  // Combines what came to one key, number by number, into E[Width] at `to`:
-  // each by one item, which `lane` says. `staged`: a T for each item of the
-  // group.
+  // A group's part of what was appended, one of so many: where bins begin, and
+  // behind them the end of all, which stands in `count`, too; and the elements,
+  // for which there is so much room.
+  CELER_FN void append(const group<1> &g, int64_t part, int64_t parts,
+                       const uint32_t *sorted, const uint32_t *order,
+                       int64_t *offsets, T *into, int64_t *count, int64_t room,
+                       unsigned long long *wrong) const {
+    const int64_t n = places(), bins = int64_t(end) + 1, size = g.size(0);
+    const int me = g.local(0);
+    if (part == 0 && me == 0) name_key(wrong);
+    for (int64_t i = bins * part / parts + me; i < bins * (part + 1) / parts;
+         i += size) {
+      const int64_t at = begin_of(i, sorted);
+      offsets[i] = at < room ? at : room;
+      if (i != int64_t(end)) continue;
+      *count = offsets[i];
+      if (at > room) wrong[3] = at;
+    }
+    const int64_t last = room * (part + 1) / parts;
+#pragma unroll 4
+    for (int64_t i = room * part / parts + me; i < last; i += size) {
+      if (i < n && sorted[i] < end)
+        into[i] = value(order[i]);
+      else
+        memset((void *)&into[i], 0, sizeof(T));
+    }
+  }
+
+  // Combines what came to one key, the places from `begin` to `stop`, number by
+  // number, into E[Width] at `to`: each by one item, which `lane` says.
+  // `staged`: a T for each item of the group.
   template <class E, int Width, class Combine>
-  CELER_FN void combine(const group<1> &g, uint32_t of_key,
-                        const uint32_t *sorted, const uint32_t *order, E *to,
-                        bool keep, E identity, unsigned long long *wrong,
+  CELER_FN void combine(const group<1> &g, uint32_t begin, uint32_t stop,
+                        const uint32_t *order, E *to, bool keep, E identity,
                         T *staged) const {
     const int me = g.local(0), size = g.size(0);
-    if (of_key == 0 && me == 0) name_key(wrong);
-    const int64_t n = places(), begin = lower_bound(sorted, n, of_key);
-    const int64_t stop = lower_bound(sorted, n, of_key + 1);
     E sum = identity;
     if (keep && me < Width) sum = to[me];
     T next = {};
@@ -244,39 +251,40 @@ template <class T> struct routed {
       g.barrier();
       if (at + size + me < stop) next = value(order[at + size + me]);
       const int count = int(stop - at < size ? stop - at : size);
-      if (me < Width)
-        for (int k = 0; k < count; ++k)
-          sum = Combine()(sum, ((const E *)&staged[k])[me]);
+      if (me < Width) {
+        constexpr int ahead = 8;
+        const E *const from = (const E *)staged + me;
+        int k = 0;
+        for (; k + ahead <= count; k += ahead) {
+          E some[ahead];
+#pragma unroll
+          for (int j = 0; j < ahead; ++j) some[j] = from[(k + j) * Width];
+#pragma unroll
+          for (int j = 0; j < ahead; ++j) sum = Combine()(sum, some[j]);
+        }
+        for (; k < count; ++k) sum = Combine()(sum, from[k * Width]);
+      }
       g.barrier();
     }
     if (me < Width) to[me] = sum;
   }
   // The same by one item.
   template <class E, int Width, class Combine>
-  CELER_FN void combine(uint32_t of_key, const uint32_t *sorted,
-                        const uint32_t *order, E *to, bool keep, E identity,
-                        unsigned long long *wrong) const {
-    const int64_t n = places();
-    if (of_key == 0) name_key(wrong);
+  CELER_FN void combine(uint32_t begin, uint32_t stop, const uint32_t *order,
+                        E *to, bool keep, E identity) const {
     E sum[Width];
     for (int c = 0; c < Width; ++c) sum[c] = keep ? to[c] : identity;
-    int64_t at = lower_bound(sorted, n, of_key);
     constexpr int ahead = 8;
-    while (at < n && sorted[at] == of_key) {
+    for (int64_t at = begin; at < stop; at += ahead) {
       T next[ahead];
-      int count = 0;
 #pragma unroll
       for (int k = 0; k < ahead; ++k)
-        if (at + k < n && sorted[at + k] == of_key) {
-          next[k] = value(order[at + k]);
-          count = k + 1;
-        }
+        if (at + k < stop) next[k] = value(order[at + k]);
 #pragma unroll
       for (int k = 0; k < ahead; ++k)
-        if (k < count)
+        if (at + k < stop)
           for (int c = 0; c < Width; ++c)
             sum[c] = Combine()(sum[c], ((const E *)&next[k])[c]);
-      at += count;
     }
     for (int c = 0; c < Width; ++c) to[c] = sum[c];
   }

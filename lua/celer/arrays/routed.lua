@@ -24,9 +24,8 @@ local types = require "celer.data.types"
 local M = {}
 
 local call = "celer.route"
--- Groups of a sort at most, of which a multiprocessor has RESIDENT; items of each, keys of an item;
--- and elements of what is appended that a group writes at a time.
-local GROUPS, RESIDENT, GROUP, EACH, PIECE = 396, 3, 256, 16, 1024
+-- Groups of a sort at most, of which a multiprocessor has RESIDENT; items of each, keys of an item.
+local GROUPS, RESIDENT, GROUP, EACH = 396, 3, 256, 16
 local WRONG = 4 -- words that say what is wrong, of each delivery
 local OFTEN = 32 -- deliveries until a host task looks
 local MOST_PLACES = 2 ^ 30
@@ -45,7 +44,7 @@ using sorting = celer::radix_pass<uint32_t, false, GROUP, EACH>;
 kernel void route_sort(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> keys,
                        out<uint32_t, 1> others, out<uint32_t, 1> places,
                        out<uint32_t, 1> their_places, inout<uint32_t, 1> state,
-                       inout<uint64_t, 1> wrong, APPENDED SLOTS, int counting, int finishing,
+                       inout<uint64_t, 1> wrong, MADE SLOTS, int counting, int finishing,
                        local<uint64_t, sorting::room / 8> room,
                        local<uint32_t, sorting::words> few,
                        local<uint64_t, CELER_WARP_ROOM(GROUP)> warps) {
@@ -53,47 +52,53 @@ kernel void route_sort(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> keys,
   const auto pushed = PUSHED;
   pushed.sort<PASSES, FEWER, GROUP, EACH>(g, {&keys(0), &others(0)}, {&places(0), &their_places(0)},
       &state(0), counting, finishing, told_wrong, (unsigned char *)&room[0], &few[0], &warps[0],
-      [&](int64_t piece, const uint32_t *sorted, const uint32_t *order) { APPEND });
+      [&](int64_t piece, const uint32_t *sorted, const uint32_t *order) { MAKE });
 }
 #ifdef CELER_CUDA
 template <>
 constexpr int celer::resident<&route_sort, celer::signature<decltype(&route_sort)>> = RESIDENT;
 #endif
 ]]
+-- What is made at the end of elements that are appended, or of keys that are combined.
 local APPENDED = "out<int64_t, 1> offsets, out<%s, 1> values, out<int64_t, 0> count, "
   .. "int64_t room_for,"
-local APPEND = ([[
-    for (int64_t i = piece * %d + g.local(0); i < (piece + 1) * %d; i += %d)
-      pushed.append(i, sorted, order, &offsets(0), &values(0), &count(), room_for, told_wrong);
-]]):format(PIECE, PIECE, GROUP)
+local APPEND = [[
+    pushed.append(g, piece, finishing, sorted, order, &offsets(0), &values(0), &count(), room_for,
+                  told_wrong);
+]]
+local BEGINS = "out<uint32_t, 1> begins,"
+local BEGIN = [[
+    const int64_t keys = int64_t(end) + 1;
+    if (piece == 0 && g.local(0) == 0) pushed.name_key(told_wrong);
+    for (int64_t i = keys * piece / finishing + g.local(0); i < keys * (piece + 1) / finishing;
+         i += g.size(0))
+      begins(i) = uint32_t(pushed.begin_of(i, sorted));
+]]
 
 local combine = [[
 struct route_combine {
   CELER_FN E operator()(E a, E b) const { return (E)(OPERATOR); }
 };
-kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to,
-                               inout<uint64_t, 1> wrong, SLOTS, E identity) {
+kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to, SLOTS,
+                               E identity) {
   CHOOSE
-  PUSHED.combine<E, WIDTH, route_combine>(uint32_t(it[0]), sorted, order,
-      (E *)&to(START) + it[0] * WIDTH, KEEP, identity, (unsigned long long *)&wrong(told));
+  PUSHED.combine<E, WIDTH, route_combine>(begins(it[0]), begins(it[0] + 1), order,
+      (E *)&to(START) + it[0] * WIDTH, KEEP, identity);
 }
-kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to,
-                               inout<uint64_t, 1> wrong, SLOTS, E identity,
-                               local<T, ADDERS> staged) {
+kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to, SLOTS,
+                               E identity, local<T, ADDERS> staged) {
   CHOOSE
-  PUSHED.combine<E, WIDTH, route_combine>(g, uint32_t(g.number(0)), sorted, order,
-      (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, (unsigned long long *)&wrong(told),
-      &staged[0]);
+  PUSHED.combine<E, WIDTH, route_combine>(g, begins(g.number(0)), begins(g.number(0) + 1), order,
+      (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, &staged[0]);
 }
 ]]
 
--- What a sort leaves, and how to find which of its copies it is.
-local SORTED = "in<uint32_t, 1> keys, in<uint32_t, 1> others, in<uint32_t, 1> places, "
-  .. "in<uint32_t, 1> their_places, in<uint32_t, 1> state"
+-- What a sort leaves, and in which of two buffers places are.
+local SORTED = "in<uint32_t, 1> places, in<uint32_t, 1> their_places, in<uint32_t, 1> begins, "
+  .. "in<uint32_t, 1> state"
 local CHOOSE = [[
-  const bool odd = celer::sort_state::passes_of(&state(0)) % 2 != 0;
-  const uint32_t *const sorted = odd ? &others(0) : &keys(0);
-  const uint32_t *const order = odd ? &places(0) : &their_places(0);
+  const uint32_t *const order =
+      celer::sort_state::passes_of(&state(0)) % 2 != 0 ? &places(0) : &their_places(0);
 ]]
 
 -- C++ of a and b; of fractions what is NaN stays so. Whole numbers wrap.
@@ -148,39 +153,44 @@ local function passes_for(last)
   return passes
 end
 
--- Puts keys in order, and places beside them; gives both, each in one of two buffers. `routed`:
--- to what is appended then, or nil.
-local function sort_places(d, routed)
-  local n, all = d.items * d.what.most, mapper.all
-  local list = {}
-  for k = 1, 4 do list[k] = alone.scratch("uint32_t", n) end
-  local room = routed and routed.buffer.size[0]
-  local count = routed and (routed.list and routed.list.count or alone.scratch("int64_t"))
-  local counting = math.min(GROUPS, math.ceil(n / GROUP))
-  local finishing = routed and math.ceil(math.max(room, d.ends + 1) / PIECE) or counting
-  local kernel = kernel_for(sort, d, { PASSES = tostring(passes_for(d.ends)),
-    FEWER = tostring(passes_for(d.ends - 1)), APPEND = routed and APPEND or "",
-    APPENDED = routed and APPENDED:format(d.type.name) or "" })
-  alone.run(call, math.min(GROUPS, math.max(counting, finishing)) * GROUP, GROUP, kernel,
-    function(cg)
-      local given = { cg:read(d.arena, all) }
-      for k = 1, 4 do given[#given + 1] = cg:discard_write(list[k], all) end
-      given[#given + 1] = cg:read_write(d.state, all)
-      given[#given + 1] = cg:read_write(d.wrong, all)
-      if routed then
-        given[#given + 1] = cg:discard_write(routed.offsets, all)
-        given[#given + 1] = cg:discard_write(routed.buffer, all)
-        given[#given + 1] = cg:discard_write(count, all)
-        given[#given + 1] = room
-      end
-      for _, value in ipairs { slots_of(d, counting, finishing) } do given[#given + 1] = value end
-      return unpack(given)
-    end)
-  if routed and not routed.list then alone.done(count) end
-  return list
+-- What a sort makes at the end: its parameters and their text, what they are given, and for how
+-- many numbers.
+local function appending(d, routed)
+  local room = routed.buffer.size[0]
+  local count = routed.list and routed.list.count or alone.scratch("int64_t")
+  return APPENDED:format(d.type.name), APPEND, { routed.offsets, routed.buffer, count },
+    math.max(room, d.ends + 1), room
 end
 
-local function submit_combine(d, routed, sorted)
+local function beginning(d)
+  return BEGINS, BEGIN, { alone.scratch("uint32_t", d.ends + 1) }, d.ends + 1
+end
+
+-- Puts keys in order, and places beside them; gives the buffers, of which two may have the places,
+-- and what is made at the end.
+local function sort_places(d, routed)
+  local n, all = d.items * d.what.most, mapper.all
+  local MADE, MAKE, made, numbers, room = (routed and appending or beginning)(d, routed)
+  local counting = math.min(GROUPS, math.ceil(n / GROUP))
+  local finishing = math.min(GROUPS, math.ceil(numbers / GROUP))
+  local kernel = kernel_for(sort, d, { PASSES = tostring(passes_for(d.ends)),
+    FEWER = tostring(passes_for(d.ends - 1)), MADE = MADE, MAKE = MAKE })
+  local list = {}
+  for k = 1, 4 do list[k] = alone.scratch("uint32_t", n) end
+  alone.run(call, math.max(counting, finishing) * GROUP, GROUP, kernel, function(cg)
+    local given = { cg:read(d.arena, all) }
+    for k = 1, 4 do given[#given + 1] = cg:discard_write(list[k], all) end
+    given[#given + 1] = cg:read_write(d.state, all)
+    given[#given + 1] = cg:read_write(d.wrong, all)
+    for _, buffer in ipairs(made) do given[#given + 1] = cg:discard_write(buffer, all) end
+    given[#given + 1] = room
+    for _, value in ipairs { slots_of(d, counting, finishing) } do given[#given + 1] = value end
+    return unpack(given)
+  end)
+  return list, made
+end
+
+local function submit_combine(d, routed, sorted, begins)
   local what, all, to = d.what, mapper.all, routed.buffer
   local type_ = types.number(what.class, what.number)
   local wide = what.class == "f" and type_.name or what.number == 8 and "uint64_t" or "uint32_t"
@@ -192,10 +202,10 @@ local function submit_combine(d, routed, sorted)
   if what.identity then ffi.copy(identity, what.identity, type_.size) end
   alone.run(call, d.ends * (is_many and ADDERS or 1), is_many and ADDERS or nil,
     is_many and list.route_combine_many or list.route_combine_some, function(cg)
-      return cg:read(d.arena, all), cg:read(sorted[1], all), cg:read(sorted[2], all),
-        cg:read(sorted[3], all), cg:read(sorted[4], all), cg:read(d.state, all),
+      return cg:read(d.arena, all), cg:read(sorted[3], all), cg:read(sorted[4], all),
+        cg:read(begins, all), cg:read(d.state, all),
         cg[routed.keep and "read_write" or "discard_write"](cg, to, all),
-        cg:read_write(d.wrong, all), slots_of(d, identity[0])
+        slots_of(d, identity[0])
     end)
 end
 
@@ -251,9 +261,14 @@ function M.deliver(routed, what, text, arena)
   arena.state = arena.state or alone.zeros(call, "uint32_t",
     radix.words(d.items * what.most, GROUP * EACH))
   d.state = arena.state
-  local sorted = sort_places(d, what.bins and routed)
-  if not what.bins then submit_combine(d, routed, sorted) end
+  local sorted, made = sort_places(d, what.bins and routed)
+  if not what.bins then submit_combine(d, routed, sorted, made[1]) end
   for k = 1, 4 do alone.done(sorted[k]) end
+  if not what.bins then
+    alone.done(made[1])
+  elseif not routed.list then
+    alone.done(made[3])
+  end
 end
 
 return M
