@@ -45,17 +45,19 @@ local density = celer.buffer("double", cells, { name = "density" })
 local between = celer.buffer("double", cells, { name = "between" }) -- the field, between nodes
 local field = celer.buffer("double", cells, { name = "field" })
 local sum, energy = celer.scalar("double", 0), celer.scalar("double", 0)
-local average = celer.kernel(function(i, e, total, to)
-  to[i] = 0.5 * (e[i - 1] + e[i]) - total / cells
+local average = celer.kernel(function(i, e, total, to, square)
+  local x = 0.5 * (e[i - 1] + e[i]) - total / cells
+  to[i] = x
+  square:add(x * x)
 end, { name = "average" })
+local exact = { reproducible = true }
 
 -- Of the density: the field, whose slope is the charge, and what energy it has.
 local function solve()
   between:set(1 - density)
   celer.scan("sum", between, between)
-  sum:reduce("sum", between, { reproducible = true })
-  average(cells, celer.periodic(between), sum, field)
-  energy:reduce("sum", field * field, { reproducible = true })
+  sum:reduce("sum", between, exact)
+  average(cells, celer.periodic(between), sum, field, celer.sum(energy, exact))
 end
 
 local routes = { most = 2 }
