@@ -143,6 +143,15 @@ template <class T> struct routed {
       if (mine[k] != 0) atomicAdd(&counts[k], mine[k]);
   }
 
+  // Where keys and their places are after so many passes, of four times as many
+  // words as there are places.
+  CELER_FN uint32_t *keys_of(uint32_t *at, int passes) const {
+    return at + (passes & 1) * places();
+  }
+  template <class W> CELER_FN W *order_of(W *at, int passes) const {
+    return at + (2 + (passes & 1)) * places();
+  }
+
   // Puts the places in order by their keys, and then calls finish(piece,
   // sorted, places) for so many pieces. All by one launch of groups of Threads
   // items: they take pieces of work by a counter, those of one phase after the
@@ -152,8 +161,7 @@ template <class T> struct routed {
   // passes. As many as keys below `end` take are enough if each place has one.
   template <int Passes, int Fewer, int Threads, int Each, class Finish>
   CELER_FN void
-  sort(const group<1> &g, uint32_t *const (&list)[2],
-       uint32_t *const (&order)[2], uint32_t *state, int64_t counting,
+  sort(const group<1> &g, uint32_t *at, uint32_t *state, int64_t counting,
        int64_t finishing, unsigned long long *wrong, unsigned char *room,
        uint32_t *few, uint64_t *room_of_warps, const Finish &finish) const {
     using pass = radix_pass<uint32_t, false, Threads, Each>;
@@ -178,15 +186,15 @@ template <class T> struct routed {
       }
       if (phase == 0) {
         keys<Passes>(g, n * piece / counting, n * (piece + 1) / counting,
-                     list[0], state, &all->none, wrong, (uint32_t *)room,
+                     keys_of(at, 0), state, &all->none, wrong, (uint32_t *)room,
                      room_of_warps);
       } else if (phase <= passes) {
         const int p = phase - 1;
-        sorting.run(g, list[p & 1], list[~p & 1],
-                    p > 0 ? order[~p & 1] : nullptr, order[p & 1], n, p, room,
-                    few, room_of_warps, piece);
+        sorting.run(g, keys_of(at, p), keys_of(at, p + 1),
+                    p > 0 ? order_of(at, p) : nullptr, order_of(at, p + 1), n,
+                    p, room, few, room_of_warps, piece);
       } else {
-        finish(piece, list[passes & 1], order[~passes & 1]);
+        finish(piece, keys_of(at, passes), order_of(at, passes));
         uint32_t *const told = sorting.told(passes - 1, 0);
         const int64_t words = tiles * 256;
         for (int64_t k = words * piece / finishing + me;

@@ -41,17 +41,16 @@ local MANY, ADDERS = 16, 64
 
 local sort = [[
 using sorting = celer::radix_pass<uint32_t, false, GROUP, EACH>;
-kernel void route_sort(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> keys,
-                       out<uint32_t, 1> others, out<uint32_t, 1> places,
-                       out<uint32_t, 1> their_places, inout<uint32_t, 1> state,
-                       inout<uint64_t, 1> wrong, MADE SLOTS, int counting, int finishing,
+kernel void route_sort(group<1> g, in<uint64_t, 1> arena, out<uint32_t, 1> sorted_at,
+                       inout<uint32_t, 1> state, inout<uint64_t, 1> wrong, MADE SLOTS,
+                       int counting, int finishing,
                        local<uint64_t, sorting::room / 8> room,
                        local<uint32_t, sorting::words> few,
                        local<uint64_t, CELER_WARP_ROOM(GROUP)> warps) {
   auto *const told_wrong = (unsigned long long *)&wrong(told);
   const auto pushed = PUSHED;
-  pushed.sort<PASSES, FEWER, GROUP, EACH>(g, {&keys(0), &others(0)}, {&places(0), &their_places(0)},
-      &state(0), counting, finishing, told_wrong, (unsigned char *)&room[0], &few[0], &warps[0],
+  pushed.sort<PASSES, FEWER, GROUP, EACH>(g, &sorted_at(0), &state(0), counting, finishing,
+      told_wrong, (unsigned char *)&room[0], &few[0], &warps[0],
       [&](int64_t piece, const uint32_t *sorted, const uint32_t *order) { MAKE });
 }
 #ifdef CELER_CUDA
@@ -82,24 +81,21 @@ struct route_combine {
 kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to, SLOTS,
                                E identity) {
   CHOOSE
-  PUSHED.combine<E, WIDTH, route_combine>(begins(it[0]), begins(it[0] + 1), order,
+  pushed.combine<E, WIDTH, route_combine>(begins(it[0]), begins(it[0] + 1), order,
       (E *)&to(START) + it[0] * WIDTH, KEEP, identity);
 }
 kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to, SLOTS,
                                E identity, local<T, ADDERS> staged) {
   CHOOSE
-  PUSHED.combine<E, WIDTH, route_combine>(g, begins(g.number(0)), begins(g.number(0) + 1), order,
+  pushed.combine<E, WIDTH, route_combine>(g, begins(g.number(0)), begins(g.number(0) + 1), order,
       (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, &staged[0]);
 }
 ]]
 
--- What a sort leaves, and in which of two buffers places are.
-local SORTED = "in<uint32_t, 1> places, in<uint32_t, 1> their_places, in<uint32_t, 1> begins, "
-  .. "in<uint32_t, 1> state"
-local CHOOSE = [[
-  const uint32_t *const order =
-      celer::sort_state::passes_of(&state(0)) % 2 != 0 ? &places(0) : &their_places(0);
-]]
+-- What a sort leaves, and where places are.
+local SORTED = "in<uint32_t, 1> sorted_at, in<uint32_t, 1> begins, in<uint32_t, 1> state"
+local CHOOSE = "const auto pushed = PUSHED; const uint32_t *const order = "
+  .. "pushed.order_of(&sorted_at(0), celer::sort_state::passes_of(&state(0)));"
 
 -- C++ of a and b; of fractions what is NaN stays so. Whole numbers wrap.
 local operators = { sum = "WIDE(a) + WIDE(b)", prod = "WIDE(a) * WIDE(b)", ["and"] = "a & b",
@@ -116,13 +112,20 @@ local zeros = { "0", "0, 0", "0, 0, 0" }
 ---@field state celer.buffer  of the sort: all 0
 ---@field wrong celer.buffer
 ---@field told integer  where in it its words begin
+---@field counting integer  groups that count keys
+---@field finishing integer  groups that make what the sort ends with
+---@field sort celer.kernel
+---@field combine? celer.kernel
+---@field adders? integer  items of a group that combine what came to one key
+---@field identity? ffi.cdata*
 
-local function kernel_for(source, d, more)
-  local given = { T = d.type.name, GROUP = tostring(GROUP), EACH = tostring(EACH),
+local function kernel_for(source, type_, more)
+  local given = { T = type_.name, GROUP = tostring(GROUP), EACH = tostring(EACH),
     RESIDENT = tostring(RESIDENT), ADDERS = tostring(ADDERS), SLOTS = SLOTS,
-    SORTED = SORTED, CHOOSE = CHOOSE, PUSHED = PUSHED:format(d.type.name) }
+    SORTED = SORTED, PUSHED = PUSHED:format(type_.name) }
+  given.CHOOSE = CHOOSE:gsub("PUSHED", given.PUSHED)
   local key = { given.T }
-  for k, v in sorted_pairs(more or {}) do given[k], key[#key + 1] = v, k .. v end
+  for k, v in sorted_pairs(more) do given[k], key[#key + 1] = v, k .. v end
   return alone.kernel(source, given, table.concat(key, " "))
 end
 
@@ -153,60 +156,81 @@ local function passes_for(last)
   return passes
 end
 
--- What a sort makes at the end: its parameters and their text, what they are given, and for how
--- many numbers.
-local function appending(d, routed)
-  local room = routed.buffer.size[0]
-  local count = routed.list and routed.list.count or alone.scratch("int64_t")
-  return APPENDED:format(d.type.name), APPEND, { routed.offsets, routed.buffer, count },
-    math.max(room, d.ends + 1), room
+local function plan_sort(d, routed)
+  local is_append = d.what.bins
+  local numbers = math.max(is_append and routed.buffer.size[0] or 0, d.ends + 1)
+  d.counting = math.min(GROUPS, math.ceil(d.items * d.what.most / GROUP))
+  d.finishing = math.min(GROUPS, math.ceil(numbers / GROUP))
+  d.sort = kernel_for(sort, d.type, { PASSES = tostring(passes_for(d.ends)),
+    FEWER = tostring(passes_for(d.ends - 1)), MAKE = is_append and APPEND or BEGIN,
+    MADE = is_append and APPENDED:format(d.type.name) or BEGINS })
 end
 
-local function beginning(d)
-  return BEGINS, BEGIN, { alone.scratch("uint32_t", d.ends + 1) }, d.ends + 1
-end
-
--- Puts keys in order, and places beside them; gives the buffers, of which two may have the places,
--- and what is made at the end.
-local function sort_places(d, routed)
-  local n, all = d.items * d.what.most, mapper.all
-  local MADE, MAKE, made, numbers, room = (routed and appending or beginning)(d, routed)
-  local counting = math.min(GROUPS, math.ceil(n / GROUP))
-  local finishing = math.min(GROUPS, math.ceil(numbers / GROUP))
-  local kernel = kernel_for(sort, d, { PASSES = tostring(passes_for(d.ends)),
-    FEWER = tostring(passes_for(d.ends - 1)), MADE = MADE, MAKE = MAKE })
-  local list = {}
-  for k = 1, 4 do list[k] = alone.scratch("uint32_t", n) end
-  alone.run(call, math.max(counting, finishing) * GROUP, GROUP, kernel, function(cg)
-    local given = { cg:read(d.arena, all) }
-    for k = 1, 4 do given[#given + 1] = cg:discard_write(list[k], all) end
-    given[#given + 1] = cg:read_write(d.state, all)
-    given[#given + 1] = cg:read_write(d.wrong, all)
-    for _, buffer in ipairs(made) do given[#given + 1] = cg:discard_write(buffer, all) end
-    given[#given + 1] = room
-    for _, value in ipairs { slots_of(d, counting, finishing) } do given[#given + 1] = value end
-    return unpack(given)
-  end)
-  return list, made
-end
-
-local function submit_combine(d, routed, sorted, begins)
-  local what, all, to = d.what, mapper.all, routed.buffer
+local function plan_combine(d, routed)
+  local what, to = d.what, routed.buffer
   local type_ = types.number(what.class, what.number)
   local wide = what.class == "f" and type_.name or what.number == 8 and "uint64_t" or "uint32_t"
-  local is_many = d.items * what.most >= MANY * d.ends
-  local list = kernel_for(combine, d, { E = type_.name, WIDTH = tostring(what.count),
+  local list = kernel_for(combine, d.type, { E = type_.name, WIDTH = tostring(what.count),
     OPERATOR = operators[what.op]:gsub("WIDE", wide), TO = tostring(to.dims),
     START = zeros[to.dims], MODE = routed.keep and "inout" or "out", KEEP = tostring(routed.keep) })
   local identity = ffi.new(ffi.typeof("$[1]", type_.ctype))
   if what.identity then ffi.copy(identity, what.identity, type_.size) end
-  alone.run(call, d.ends * (is_many and ADDERS or 1), is_many and ADDERS or nil,
-    is_many and list.route_combine_many or list.route_combine_some, function(cg)
-      return cg:read(d.arena, all), cg:read(sorted[3], all), cg:read(sorted[4], all),
-        cg:read(begins, all), cg:read(d.state, all),
-        cg[routed.keep and "read_write" or "discard_write"](cg, to, all),
-        slots_of(d, identity[0])
-    end)
+  d.identity = identity[0]
+  d.adders = d.items * what.most >= MANY * d.ends and ADDERS or nil
+  d.combine = d.adders and list.route_combine_many or list.route_combine_some
+end
+
+-- What stays the same where a task comes again, which then has the same `what`.
+local plans = setmetatable({}, { __mode = "k" })
+
+local function plan_for(what, routed, arena)
+  local d = plans[what]
+  if d then return d end
+  d = { what = what, type = routed.type, arena = arena.buffer, items = 1, ends = 1 }
+  for _, n in ipairs(what.items) do d.items = d.items * n end
+  for _, n in ipairs(what.size) do d.ends = d.ends * n end
+  arena.wrong = arena.wrong or buffers.new("uint64_t", { WRONG * OFTEN }, { init = 0 })
+  arena.state = arena.state or alone.zeros(call, "uint32_t",
+    radix.words(d.items * what.most, GROUP * EACH))
+  d.wrong, d.state = arena.wrong, arena.state
+  plan_sort(d, routed)
+  if not what.bins then plan_combine(d, routed) end
+  plans[what] = d
+  return d
+end
+
+-- Puts keys in order in `sorted`, and places beside them; and appends, or says where each key
+-- begins.
+local function submit_sort(d, sorted, declare)
+  local all = mapper.all
+  alone.run(call, math.max(d.counting, d.finishing) * GROUP, GROUP, d.sort, function(cg)
+    return cg:read(d.arena, all), cg:discard_write(sorted, all), cg:read_write(d.state, all),
+      cg:read_write(d.wrong, all), declare(cg)
+  end)
+end
+
+local function submit_append(d, routed, sorted)
+  local all, room = mapper.all, routed.buffer.size[0]
+  local count = routed.list and routed.list.count or alone.scratch("int64_t")
+  submit_sort(d, sorted, function(cg)
+    return cg:discard_write(routed.offsets, all), cg:discard_write(routed.buffer, all),
+      cg:discard_write(count, all), room, slots_of(d, d.counting, d.finishing)
+  end)
+  if not routed.list then alone.done(count) end
+end
+
+local function submit_combine(d, routed, sorted)
+  local all, begins = mapper.all, alone.scratch("uint32_t", d.ends + 1)
+  submit_sort(d, sorted, function(cg)
+    return cg:discard_write(begins, all), slots_of(d, d.counting, d.finishing)
+  end)
+  alone.run(call, d.ends * (d.adders or 1), d.adders, d.combine, function(cg)
+    return cg:read(d.arena, all), cg:read(sorted, all), cg:read(begins, all),
+      cg:read(d.state, all),
+      cg[routed.keep and "read_write" or "discard_write"](cg, routed.buffer, all),
+      slots_of(d, d.identity)
+  end)
+  alone.done(begins)
 end
 
 -- ---- mistakes -----------------------------------------------------------------
@@ -253,22 +277,11 @@ end
 ---@param text string  the same for lanes
 ---@param arena celer.route_arena
 function M.deliver(routed, what, text, arena)
-  arena.wrong = arena.wrong or buffers.new("uint64_t", { WRONG * OFTEN }, { init = 0 })
-  local d = { what = what, type = routed.type, arena = arena.buffer, items = 1, ends = 1,
-    wrong = arena.wrong, told = note(arena.wrong, text) }
-  for _, n in ipairs(what.items) do d.items = d.items * n end
-  for _, n in ipairs(what.size) do d.ends = d.ends * n end
-  arena.state = arena.state or alone.zeros(call, "uint32_t",
-    radix.words(d.items * what.most, GROUP * EACH))
-  d.state = arena.state
-  local sorted, made = sort_places(d, what.bins and routed)
-  if not what.bins then submit_combine(d, routed, sorted, made[1]) end
-  for k = 1, 4 do alone.done(sorted[k]) end
-  if not what.bins then
-    alone.done(made[1])
-  elseif not routed.list then
-    alone.done(made[3])
-  end
+  local d = plan_for(what, routed, arena)
+  d.told = note(d.wrong, text)
+  local sorted = alone.scratch("uint32_t", 4 * d.items * what.most)
+  ;(what.bins and submit_append or submit_combine)(d, routed, sorted)
+  alone.done(sorted)
 end
 
 return M

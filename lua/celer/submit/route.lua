@@ -218,7 +218,7 @@ end
 
 ---@class celer.route_arena
 ---@field key string
----@field described table<string, string>  what tasks are told
+---@field described table<string, {what: celer.route_task, text: string}>  what tasks are told
 ---@field buffer celer.buffer
 ---@field map celer.range_mapper
 ---@field packed ffi.cdata*
@@ -337,13 +337,16 @@ local function describe(routed, space, arena)
   return what
 end
 
--- The same as lanes take it: a text that is made once for tasks that come again.
+-- The same, and as lanes take it: made once for tasks that come again.
 local function described(routed, space, arena)
-  if not arena then return lane.text(describe(routed, space, arena)) end
+  local known = arena and arena.described or {}
   local key = table.concat({ routed.how, tostring(routed.keep), routed.buffer.size[0],
     routed.held and routed.held.size[0] or 0 }, " ")
-  arena.described[key] = arena.described[key] or lane.text(describe(routed, space, arena))
-  return arena.described[key]
+  if not known[key] then
+    local what = describe(routed, space, arena)
+    known[key] = { what = what, text = lane.text(what) }
+  end
+  return known[key]
 end
 
 -- Submits one task of our own; `work` declares it.
@@ -391,13 +394,13 @@ end
 
 -- Submits what brings what was pushed where it belongs.
 local function bring(routed, space, arena, flag)
-  local what, on_gpu = described(routed, space, arena), require "celer.arrays.routed"
+  local told, on_gpu = described(routed, space, arena), require "celer.arrays.routed"
   if not flag and arena and on_gpu.serves(routed, arena, space) then
     require("celer.submit.queue").beside(function()
-      on_gpu.deliver(routed, describe(routed, space, arena), what, arena)
+      on_gpu.deliver(routed, told.what, told.text, arena)
     end)
   else
-    exchange(routed, what, arena, flag)
+    exchange(routed, told.text, arena, flag)
   end
 end
 

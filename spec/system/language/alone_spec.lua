@@ -197,7 +197,7 @@ local k = celer.kernel [=[
     if (i % 5 != 0) pairs.push(i % 3, i / 3 % 2, double2{i / 3.0, 1.0});
     if (i % 3 != 1) motes.push((i * 31 + i % 7) % keys, {i / 3.0, i});
     tail.push(i < 35 ? 2 : 1, i); // of less than 32 items that are alike, the last ones
-    both.push(i / 40 % keys, i / 3.0); // each place has a value, and mostly that of a neighbour's key
+    both.push(i / 40 % keys, i / 3.0); // mostly as the item before, and all places have a value
     both.push((i / 40 + 1) % keys, 0.1);
   }
 ]=]
