@@ -82,8 +82,9 @@ template <class T> struct routed {
   CELER_FN uint32_t key(uint32_t place, uint32_t *pushes) const {
     const uint32_t *const slot = at + int64_t(place / most) * (1 + most);
     const uint32_t k = place % most;
+    const uint32_t found = slot[1 + k]; // on its way beside the count
     *pushes = slot[0];
-    return *pushes <= most && k < *pushes ? slot[1 + k] : end;
+    return *pushes <= most && k < *pushes ? found : end;
   }
 
   // What is wrong, all 0 at first: how often the item has pushed that did so
@@ -119,24 +120,34 @@ template <class T> struct routed {
     const uint32_t like_me = ~0u / ((1u << by) - 1) << (w.lane() & (by - 1));
     for (int k = me; k < Passes * 256; k += size) mine[k] = 0;
     g.barrier();
-    for (int64_t begin = first; begin < last; begin += size) {
-      const int64_t place = begin + me;
-      const bool is_in = place < last;
-      uint32_t pushes = 0;
-      const uint32_t k = is_in ? key(uint32_t(place), &pushes) : end;
-      if (is_in) to[place] = k;
-      if (is_in && k == end) tell(none, 1u);
-      if (pushes > most && place % most == 0)
-        complain(wrong, place / most, pushes);
-      const uint32_t leader = w.of(k, w.lane() & (by - 1));
-      const uint32_t in = w.ballot(is_in) & like_me;
-      const bool is_alike = w.ballot(is_in && k == leader) == ~0u;
-      if (is_alike && w.lane() >= by) continue;
+    constexpr int ahead = 4;
+    for (int64_t begin = first; begin < last; begin += ahead * size) {
+      uint32_t some[ahead], pushes[ahead]; // all on their way
 #pragma unroll
-      for (int p = 0; p < Passes; ++p)
-        if (is_in)
+      for (int j = 0; j < ahead; ++j) {
+        const int64_t place = begin + j * size + me;
+        some[j] = end;
+        pushes[j] = 0;
+        if (place < last) some[j] = key(uint32_t(place), &pushes[j]);
+      }
+#pragma unroll
+      for (int j = 0; j < ahead; ++j) {
+        const int64_t place = begin + j * size + me;
+        const bool is_in = place < last;
+        const uint32_t k = some[j];
+        if (is_in) to[place] = k;
+        if (is_in && k == end) tell(none, 1u);
+        if (pushes[j] > most && place % most == 0)
+          complain(wrong, place / most, pushes[j]);
+        const uint32_t leader = w.of(k, w.lane() & (by - 1));
+        const uint32_t in = w.ballot(is_in) & like_me;
+        const bool is_alike = w.ballot(is_in && k == leader) == ~0u;
+        if (!is_in || (is_alike && w.lane() >= by)) continue;
+#pragma unroll
+        for (int p = 0; p < Passes; ++p)
           atomicAdd(&mine[p * 256 + digits::digit(k, p)],
                     is_alike ? uint32_t(ones(in)) : 1u);
+      }
     }
     g.barrier();
     for (int k = me; k < Passes * 256; k += size)
