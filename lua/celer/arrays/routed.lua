@@ -1,10 +1,11 @@
 --- routed.lua -- what cg:route brings where it belongs, by kernels of the one GPU of a run:
 --- kernels/routed.cuh.
 ---
---- The keys of all pushes are put in order, and their places beside them (arrays/radix.lua). Then
---- each key has its values side by side, in the order of items. Kernels take nothing of an item
---- that has made a mistake, and note it: a host task looks for that now and then, and before the
---- script waits, asks for copies or submits host tasks, so that no step waits for the host.
+--- One launch puts the keys of all pushes in order, and their places beside them. Then each key has
+--- its values side by side, in the order of items: the same launch appends these, or another one
+--- combines them. Kernels take nothing of an item that has made a mistake, and note it: a host task
+--- looks for that now and then, and before the script waits, asks for copies or submits host tasks,
+--- so that no step waits for the host.
 local codec = require "string.buffer"
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
