@@ -514,7 +514,10 @@ static void fill(filled *f, const cel_route_came *came, const cel_route_bins *b,
     next[i] += length[i];
   }
   runs all = runs_of(came);
-  BY_LAYOUT(fill_bins, &all, b->first, next, value, bytes);
+  if (bytes == 16) /* a constant, as of two doubles: no test for each value */
+    BY_LAYOUT(fill_bins, &all, b->first, next, value, 16);
+  else
+    BY_LAYOUT(fill_bins, &all, b->first, next, value, bytes);
 }
 
 /* How ranks share values, by their bins and by their places. */
