@@ -262,7 +262,8 @@ end
 local LOOPS = [[
 #ifdef CELER_CUDA
 template <>
-constexpr bool celer::has_loops<&NAME, celer::signature<decltype(&NAME)>> = true;
+constexpr bool celer::has_loops<CELER_KERNEL(NAME),
+                                celer::signature<decltype(CELER_KERNEL(NAME))>> = true;
 #endif
 ]]
 
