@@ -26,6 +26,20 @@ template <> struct bits_of<2> { using type = uint16_t; };
 template <> struct bits_of<4> { using type = uint32_t; };
 template <> struct bits_of<8> { using type = uint64_t; };
 
+// So many numbers in parts, each sorted alone, of which the first ones may have
+// one more than the others.
+struct radix_parts {
+  int64_t n, count;
+
+  CELER_FN int64_t begin(int64_t part) const {
+    const int64_t least = n / count, longer = n - least * count;
+    return least * part + (part < longer ? part : longer);
+  }
+  CELER_FN int64_t size(int64_t part) const {
+    return begin(part + 1) - begin(part);
+  }
+};
+
 // Keys of type T, the largest first if Down.
 template <class T, bool Down> struct radix {
   using key = typename bits_of<sizeof(T)>::type;
@@ -60,6 +74,9 @@ template <class T, bool Down> struct radix {
   // each pass, and two times what tiles tell.
   uint32_t *state;
   int64_t tiles;
+  static CELER_FN int64_t words(int64_t tiles) {
+    return (passes + 1 + 2 * tiles) * digits;
+  }
   CELER_FN uint32_t *counts(int pass) const {
     return state + pass * digits;
   }
@@ -70,13 +87,14 @@ template <class T, bool Down> struct radix {
     return state + (passes + 1) * digits + ((pass & 1) * tiles + tile) * digits;
   }
 
-  // Counts the digits of keys; `mine` are passes * digits words of the group.
-  CELER_FN void count(const group<1> &g, const key *from, int64_t n,
-                      uint32_t *mine) const {
+  // Counts the digits of keys by so many groups, of which this is the one of
+  // that number; `mine` are passes * digits words of the group.
+  CELER_FN void count(const group<1> &g, int64_t number, int64_t groups,
+                      const key *from, int64_t n, uint32_t *mine) const {
     const int me = g.local(0), size = g.size(0);
     for (int k = me; k < passes * digits; k += size) mine[k] = 0;
     g.barrier();
-    for (int64_t i = g.global(0); i < n; i += g.range(0)) {
+    for (int64_t i = number * size + me; i < n; i += groups * size) {
       const key k = from[i];
 #pragma unroll
       for (int p = 0; p < passes; ++p)

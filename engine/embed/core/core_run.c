@@ -149,6 +149,16 @@ static int run_devices(lua_State *L) {
   return 4;
 }
 
+/* gpus() -> how many GPUs the rank has that has most, if all ranks compute on
+ * GPUs of one kind; else 0. The same on all ranks. Collective. */
+static int run_gpus(lua_State *L) {
+  cel_session *session = cel__session_of(L);
+  if (cel_session_connect(session) != CEL_E_OK) return cel__push_failure(L);
+  bool all = session->choice.cuda && session->alike;
+  lua_pushnumber(L, all ? (lua_Number)session->reducing : 0);
+  return 1;
+}
+
 /* room() -> bytes that buffers may take of each rank's one device; 0 where
  * there are several, or where work has not begun. */
 static int run_room(lua_State *L) {
@@ -504,6 +514,7 @@ const luaL_Reg cel__core_run[] = {
     {"set_bundle", run_set_bundle},
     {"exit", run_exit},
     {"devices", run_devices},
+    {"gpus", run_gpus},
     {"room", run_room},
     {"staging", run_staging},
     {"pairs", run_pairs},

@@ -1,10 +1,11 @@
---- alone.lua -- tasks of one chunk, whose groups tell each other what they have: for the one GPU
---- of a run, which has all of each buffer.
+--- alone.lua -- tasks whose groups tell each other what they have: for the one GPU of a run, which
+--- has all of each buffer; or parts of buffers, of which each GPU has one.
 local buffers = require "celer.data.buffer"
 local core = require "celer.core"
 local kernels = require "celer.kernel.kernel"
 local nd_range = require "celer.kernel.nd_range"
 local queues = require "celer.submit.queue"
+local place = require "celer.place"
 local ranks = require "celer.run.ranks"
 local types = require "celer.data.types"
 
@@ -27,6 +28,21 @@ function M.is_shared()
   return M.always_shared or core.devices() == "cuda" and ranks.ranks() == 1
 end
 
+--- Of specs: so many parts, whatever the devices.
+M.always_parts = false
+
+--- How many GPUs there are on all ranks, if all compute on such; else 0. The same on all ranks.
+---@return integer
+function M.gpus()
+  if M.always_parts then return M.always_parts end
+  local count = ranks.ranks()
+  if count == 1 or core.dry() then
+    local backend, devices = core.devices()
+    return backend == "cuda" and count * devices or 0
+  end
+  return count * place.check(core.gpus())
+end
+
 -- Groups wait for each other, so none may be launched apart to be checked. Kernels with options
 -- that begin with -f are not; these change nothing here.
 local unsampled = { cpu = { "-fno-trapping-math" }, cuda = { "-fmad=false" } }
@@ -45,16 +61,18 @@ function M.kernel(source, given, key)
   return of[key]
 end
 
---- Submits a kernel for `n` items, in groups of `group` or, without, alone.
+--- Submits a kernel for `n` items, in groups of `group` or, without, alone: in one chunk, or for
+--- so many parts, none of which is cut.
 ---@param call string
 ---@param n integer
 ---@param group? integer
 ---@param kernel celer.kernel
 ---@param declare fun(cg: celer.command_group): ...
-function M.run(call, n, group, kernel, declare)
+---@param parts? integer
+function M.run(call, n, group, kernel, declare, parts)
   queues.run(call, function(cg)
     cg:name(call)
-    cg:hint { granularity = n }
+    cg:hint { granularity = n / (parts or 1) }
     cg:parallel_for(group and nd_range.new(n, group) or { n }, kernel, declare(cg))
   end)
 end
@@ -62,18 +80,27 @@ end
 local MOST_SPARE = 2 ^ 30 -- bytes of a buffer that is kept
 
 -- Buffers that nobody uses, for tasks that come again: to make a large one may take a collection
--- of Lua's, and the next collection takes these.
+-- of Lua's, and the next collection takes these. On several ranks, which do not collect alike, they
+-- stay as long as the buffer that they are for.
 local spare = setmetatable({}, { __mode = "v" })
+local spare_of = setmetatable({}, { __mode = "k" })
+
+local function spare_for(owner)
+  if ranks.ranks() == 1 then return spare end
+  spare_of[owner] = spare_of[owner] or {}
+  return spare_of[owner]
+end
 
 --- A buffer for what lasts as long as one call.
 ---@param element string|celer.type
 ---@param n? integer  nil: no dimensions
+---@param owner? celer.buffer  what it is for; without one, of one rank
 ---@return celer.buffer
-function M.scratch(element, n)
-  local type_, dims = types.find(element, "celer.buffer"), n and 1 or 0
-  for k, buffer in pairs(spare) do
+function M.scratch(element, n, owner)
+  local type_, dims, list = types.find(element, "celer.buffer"), n and 1 or 0, spare_for(owner)
+  for k, buffer in pairs(list) do
     if buffer.type == type_ and buffer.dims == dims and (dims == 0 or buffer.size[0] == n) then
-      spare[k] = nil
+      list[k] = nil
       return buffer
     end
   end
@@ -82,9 +109,11 @@ end
 
 --- Takes such a buffer back.
 ---@param buffer celer.buffer
-function M.done(buffer)
+---@param owner? celer.buffer
+function M.done(buffer, owner)
   if buffer.bytes > MOST_SPARE then return buffer:free() end
-  spare[#spare + 1] = buffer
+  local list = spare_for(owner)
+  list[#list + 1] = buffer
 end
 
 local clear = [[
@@ -95,11 +124,14 @@ kernel void clear(item<1> it, out<T, 1> words) { words(it[0]) = 0; }
 ---@param call string
 ---@param element string
 ---@param n integer
+---@param parts? integer  in which it is cut
+---@param owner? celer.buffer
 ---@return celer.buffer
-function M.zeros(call, element, n)
-  local words = M.scratch(element, n)
+function M.zeros(call, element, n, parts, owner)
+  local words = M.scratch(element, n, owner)
   queues.run(call, function(cg)
     cg:name(call)
+    if parts then cg:hint { granularity = n / parts } end
     cg:parallel_for({ n }, M.kernel(clear, { T = element }, element), cg:discard_write(words))
   end)
   return words

@@ -66,12 +66,14 @@ end
 --- Sorts a buffer of numbers, of one dimension, in place; and by it other buffers of as many
 --- elements, of any type: what belongs to a key stays with it. Equal keys keep their order. A NaN
 --- is larger than all else. `{ descending = true }` as the last argument: the largest first. The
---- result is the same on any number of ranks. One task of all ranks, in host memory.
+--- result is the same on any number of ranks. GPUs sort by themselves; where there are several, the
+--- script waits until they know what goes to which. Else one task of all ranks, in host memory.
 ---@param keys celer.buffer
 ---@param ... celer.buffer|{descending: boolean?}
 function M.sort(keys, ...)
   local list, descending = arguments(1 + select("#", ...), keys, ...)
-  if radix.serves(keys) then return radix.sort(list, descending) end
+  local parts = radix.parts(keys)
+  if parts > 0 then return radix.sort(list, descending, parts) end
   queues.run(call, function(cg)
     cg:name(call)
     local accesses = {}

@@ -312,7 +312,7 @@ local function declarations(text, operators)
     out[#out + 1] = core.embedded "kernels/reduce.cuh"
   end
   local device = {} -- of celer's own tasks
-  for _, name in ipairs { "radix", "scan", "spmv", "routed" } do
+  for _, name in ipairs { "radix", "merge", "scan", "spmv", "routed" } do
     if text:find("celer::" .. name, 1, true) then
       device[#device + 1] = core.embedded("kernels/" .. name .. ".cuh")
     end

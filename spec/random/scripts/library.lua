@@ -1,11 +1,12 @@
 --- library.lua -- random programs of library tasks over whole buffers, beside plain Lua tables.
 ---
----   celer run --advice off spec/random/scripts/library.lua SEED COUNT [STEPS] [all]
+---   celer run --advice off spec/random/scripts/library.lua SEED COUNT [STEPS] [all] [gpus]
 ---
 --- Sorts, scans, compactions, gathers, scatters, histograms, sparse products; the largest numbers,
 --- those that differ, the items that name something in a box. What one gives others take: what is
 --- sorted is scanned, what is gathered is sorted. Numbers are such that sums of them are exact.
---- With `all` they are of all types, whose kernels take a minute to compile. Says at the end how
+--- With `all` they are of all types, whose kernels take a minute to compile. `gpus`: sorts and
+--- scans are what several GPUs do, on the processor, by any number of parts. Says at the end how
 --- often what occurred; or the seed that fails, and its steps.
 local celer = require "celer"
 local dice = require "chance"
@@ -13,6 +14,8 @@ local q = celer.queue()
 
 local first, count = tonumber(arg[1]), tonumber(arg[2])
 local steps = tonumber(arg[3]) or 12
+local wanted = {}
+for i = 4, #arg do wanted[arg[i]] = true end
 local random, between, chance, one_of = dice.random, dice.between, dice.chance, dice.one_of
 
 local seen, log = {}, {}
@@ -25,8 +28,8 @@ local p -- the program: arrays, which have a buffer and a table that begins with
 
 -- ---- arrays --------------------------------------------------------------------
 
-local types = arg[4] == "all" and { "int", "unsigned", "int64_t", "float", "double" }
-  or { "int", "double" }
+local types = wanted.all and { "int", "unsigned", "int64_t", "float", "double" }
+  or wanted.gpus and { "int" } or { "int", "double" }
 local function those(fits)
   local list = {}
   for _, type_ in ipairs(types) do
@@ -41,6 +44,17 @@ local indices = those { int = true, int64_t = true }
 local summable = those { int = true, unsigned = true, float = true, double = true }
 
 local NAN, INF = 0 / 0, math.huge
+
+local alone = require "celer.arrays.alone"
+if wanted.gpus then -- small tiles, and few samples, so that small buffers have many
+  local radix, merge = require("celer.arrays.radix").shape, require("celer.arrays.merge").shape
+  radix.each, radix.beside_places, radix.part = { 1, 1, [4] = 1, [8] = 1 }, 1, 1
+  merge.samples, merge.looking, merge.threads = 1, 32, 32
+  merge.each = { 2, 2, [4] = 3, [8] = 2 }
+  alone.always_shared = true
+end
+
+local function choose_parts() if wanted.gpus then alone.always_parts = between(1, 8) end end
 
 local function is_float(type_) return type_ == "float" or type_ == "double" end
 
@@ -144,6 +158,7 @@ function tasks.sort()
     given[k] = array.buffer
   end
   if descending or chance(50) then given[#given + 1] = { descending = descending } end
+  choose_parts()
   celer.sort(unpack(given))
 end
 
@@ -151,6 +166,7 @@ function tasks.top()
   local from = some_numbers()
   local k, order, values, places = random(from.n + 1), order_of(from, true), {}, {}
   for i = 1, k do values[i], places[i] = from.held[order[i]], order[i] end
+  choose_parts()
   local a, b = celer.top(from.buffer, k)
   take(a, from.type, values, from.odd)
   take(b, "int64_t", places)
@@ -162,6 +178,7 @@ function tasks.unique()
     local x = from.held[i]
     if #list == 0 or not alike(list[#list], x) then list[#list + 1] = x end
   end
+  choose_parts()
   take(celer.unique(from.buffer), from.type, list, from.odd)
 end
 
@@ -316,8 +333,11 @@ end
 
 -- ---- programs ------------------------------------------------------------------
 
+local on_gpus = { sort = true, top = true, unique = true, scan = true, change = true }
 local names = {}
-for name in pairs(tasks) do names[#names + 1] = name end
+for name in pairs(tasks) do
+  if on_gpus[name] or wanted.all or not wanted.gpus then names[#names + 1] = name end
+end
 table.sort(names)
 
 local function run()

@@ -18,4 +18,19 @@ describe("random programs of library tasks", function()
       for _, name in ipairs(features) do assert.matches(name .. " [1-9]", r.stdout) end
     end)
   end
+
+  for _, shape in ipairs { { 1, 3 }, { 3, 1 } } do
+    it(("sort and scan as several GPUs do on %d ranks with %d devices"):format(unpack(shape)),
+      function()
+        local ranks, devices = unpack(shape)
+        local r = celer.run({ "run", "--backend", "cpu", "--devices", tostring(devices), "--advice",
+          "off", "spec/random/scripts/library.lua", tostring(500 * ranks), "12", "8", "gpus" },
+          { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
+        assert.equal("", r.stderr)
+        assert.equal(0, r.status)
+        for _, name in ipairs { "scan", "sort", "top", "unique" } do
+          assert.matches(name .. " [1-9]", r.stdout)
+        end
+      end)
+  end
 end)

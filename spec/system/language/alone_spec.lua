@@ -161,6 +161,66 @@ end
 check("double", 9000, fraction, false)
 check("int16_t", 7000, function(i) return (i * 7919) % 3001 - 1500 end, true)
 ]==], nil, { shapes = one })
+
+  local several = { { name = "on 2 devices", devices = 2 },
+    { name = "on 3 ranks", devices = 1, ranks = 3 } }
+
+  script.everywhere("sorts parts on several, and merges what crosses", [==[
+local alone = require "celer.arrays.alone"
+local radix, merge = require("celer.arrays.radix").shape, require("celer.arrays.merge").shape
+radix.each[8], radix.beside_places, radix.part = 2, 2, 1
+merge.samples, merge.looking, merge.threads = 1, 32, 32
+local Pair = celer.struct("Pair", "int key; char tag[3];")
+local special = { [0] = 0, -0, math.huge, -math.huge, 0 / 0, 1e-310, -1e-310 }
+local cases = {
+  { 5000, function(i) return special[i % 50] or (i * 7919) % 997 - 500.5 end },
+  { 1003, function(i) return -i end },
+  { 1003, function(i) return i end },
+  { 1003, function() return 3 end },
+  { 1003, function(i) return i < 900 and 5 or i end },
+  { 3, function(i) return -i end },
+}
+for c, case in ipairs(cases) do
+  local n, init = unpack(case)
+  local results = {}
+  for i, parts in ipairs { c % 2 == 0 and 2 or 3, c % 2 == 0 and 7 or 4, 0 } do
+    alone.always_parts = parts
+    local keys, alone_ = celer.buffer("double", n, { init = init }),
+      celer.buffer("double", n, { init = init })
+    local index, pairs_ = celer.arange("int", n), celer.buffer(Pair, n, { init = function(i)
+      return { key = 3 * i }
+    end })
+    celer.sort(keys, index, pairs_)
+    celer.sort(alone_)
+    results[i] = { q:wait(keys, index, alone_, pairs_) }
+  end
+  for i = 0, n - 1 do
+    for k = 1, 3 do
+      local wanted = results[3][k](i)
+      for r = 1, 2 do
+        local x = results[r][k](i)
+        if x ~= wanted and (x == x or wanted == wanted) then
+          same(("case %d, %d at %d"):format(c, k, i), x, wanted)
+        end
+      end
+    end
+    same("pair", results[2][4](i).key, 3 * results[3][2](i))
+  end
+end
+]==], nil, { shapes = several })
+
+  it("sorts on none where one rank has no GPU, and imagines in dry runs", function()
+    local r = script.run([==[
+local alone = require "celer.arrays.alone"
+print(alone.gpus())
+alone.always_parts = 4
+require("celer.arrays.radix").shape.part = 1
+local keys = celer.zeros("int", 1000)
+celer.sort(keys)
+print "done"
+]==], { devices = 1, before = { "--backend", "cpu", "--dry-run", "4" } })
+    assert.matches("0\ndone\n", r.stdout)
+  end)
 end)
 
 describe("celer.compact on a GPU", function()
