@@ -229,7 +229,7 @@ local function pieces(sort, cut, items)
     end
     return unpack(list)
   end
-  opaque.silent[map] = true
+  opaque.own[map] = true
   return map
 end
 

@@ -35,6 +35,13 @@ local MOST_CODES = 1024 -- remembered for that
 ---@field effects boolean
 ---@field reduces boolean
 
+--- Mappers of celer's own that are so: they are not traced, nobody is told of them, and they are
+--- called for no other numbers of ranks.
+---@type table<function, boolean>
+M.own = setmetatable({}, { __mode = "k" })
+--- The rule of all of them.
+M.own_rule = { opaque = true, volatile = "it is celer's own", reason = "it is celer's own" }
+
 local function append(out, list)
   for i = 1, #list do out[#out + 1] = list[i] end
 end
@@ -101,7 +108,7 @@ local function list(f, buffer, range, extent, division, reason)
   local begin = core.time()
   local chunks, n, bounds = place.check(core.chunks(division.range, division.core,
     division.handles, division.on_devices, division.effects, division.reduces,
-    tried(f, buffer)))
+    M.own[f] and 0 or tried(f, buffer)))
   local counts, flat = call_all(f, n, bounds, range, extent, reason)
   local rule = place.check(core.list(chunks, range.dims, extent.dims, counts, flat))
   return rule, n, core.time() - begin
@@ -117,13 +124,9 @@ local function in_words(buffer, rule)
       or "what it gives is kept for numbers that come again"
 end
 
---- Mappers of celer's own, of which nothing is told.
----@type table<function, boolean>
-M.silent = setmetatable({}, { __mode = "k" })
-
 -- Tells of a line that has called its mapper anew for many submissions, once.
 local function count(f, buffer, rule, n, seconds)
-  if M.silent[f] then return end
+  if M.own[f] then return end
   local file, line = place.user()
   local what, kept = in_words(buffer, rule)
   if settings.check then

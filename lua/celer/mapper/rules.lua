@@ -27,7 +27,8 @@ end
 -- The rule and the parameters of a mapper that is not known to be bound as now.
 local function bind_anew(access, range, extent, space, divided, handles, on_devices)
   local map = access.map
-  local rule, params, read, variant = trace.rule(map, range, extent)
+  local rule, params, read, variant = opaque.own_rule, none, nil, nil
+  if not opaque.own[map] then rule, params, read, variant = trace.rule(map, range, extent) end
   if rule.opaque then
     local group = access.owner
     local effects, reduces = group.more and group.more.effects, false

@@ -98,7 +98,7 @@ function M.mapper(image, changes)
   local function map(chunk, buffer)
     return boxes_of(rows_of(image, chunk, changes), buffer, image.boxes or MOST_BOXES)
   end
-  opaque.silent[map] = true
+  opaque.own[map] = true
   return map
 end
 
