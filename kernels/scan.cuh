@@ -18,13 +18,18 @@
 namespace celer {
 
 // `Combine` has operator()(T, T). A group has so many items, a warp of it so
-// many rows of elements.
-template <class T, class Combine, int Threads, int Rows> struct scan_tile {
-  static constexpr int bytes = sizeof(T);
-  static constexpr int each = bytes <= 16 && 16 % bytes == 0 ? 16 / bytes : 1;
+// many rows of elements, of which each item has so many side by side. Where
+// these are more than can be loaded at once, they go by way of memory of the
+// group. An order of few rows is cheap on the processor, too.
+template <class T, class Combine, int Threads, int Rows, int Each>
+struct scan_tile {
+  static constexpr int bytes = sizeof(T), each = Each;
   static constexpr int warps = Threads / 32, tile = Threads * each * Rows;
   static constexpr int words = (bytes + 3) / 4; // of a cell
-  struct alignas(each == 1 ? alignof(T) : 16) pack {
+  static constexpr bool staged = Rows == 1 && each > 1 && each *bytes > 16;
+  // Elements of a group's memory: for each warp and one more; what is staged.
+  static constexpr int room = warps + 1 + (staged ? Threads * (each + 1) : 0);
+  struct alignas(staged || each == 1 ? alignof(T) : 16) pack {
     T at[each];
   };
 
@@ -206,8 +211,36 @@ template <class T, class Combine, int Threads, int Rows> struct scan_tile {
     }
   }
 
-  // One tile of n elements, for one group. `sums`: a T for each warp and one
-  // more, of the group's memory.
+  // From memory to items, or back, by way of a group's. There an element lies
+  // between those of each two items, so that these do not meet in its banks.
+  static CELER_FN void load_staged(const group<1> &g, const T *from, int count,
+                                   T *room, T (&x)[Rows][each]) {
+    const int me = g.local(0);
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      const int k = i * Threads + me;
+      room[k + k / each] = from[k < count ? k : 0];
+    }
+    g.barrier();
+#pragma unroll
+    for (int v = 0; v < each; ++v) x[0][v] = room[me * (each + 1) + v];
+  }
+  static CELER_FN void store_staged(const group<1> &g, T *to, int count,
+                                    T *room, const T (&x)[Rows][each]) {
+    const int me = g.local(0);
+    g.barrier();
+#pragma unroll
+    for (int v = 0; v < each; ++v) room[me * (each + 1) + v] = x[0][v];
+    g.barrier();
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      const int k = i * Threads + me;
+      if (k < count) to[k] = room[k + k / each];
+    }
+  }
+
+  // One tile of n elements, for one group. `sums`: `room` of the group's
+  // memory.
   struct part {
     const warp w;
     T *const sums;
@@ -223,7 +256,10 @@ template <class T, class Combine, int Threads, int Rows> struct scan_tile {
     }
     // What the tile comes to; within warps elements are scanned then.
     CELER_FN T scan(const T *from) {
-      load(from, count, count == tile && is_aligned(from), first, x);
+      if constexpr (staged)
+        load_staged(w.g, from, count, sums + warps + 1, x);
+      else
+        load(from, count, count == tile && is_aligned(from), first, x);
       const T own = scan_rows(w, x);
       if (w.lane() == 0) sums[w.number()] = own;
       w.g.barrier();
@@ -250,7 +286,10 @@ template <class T, class Combine, int Threads, int Rows> struct scan_tile {
           for (int v = 0; v < each; ++v) x[r][v] = combine(left, x[r][v]);
       }
       if (exclusive) shift(w, left, x);
-      store(to, count, count == tile && is_aligned(to), first, x);
+      if constexpr (staged)
+        store_staged(w.g, to, count, sums + warps + 1, x);
+      else
+        store(to, count, count == tile && is_aligned(to), first, x);
     }
   };
 
@@ -309,7 +348,7 @@ template <class T, class Combine, int Threads, int Rows> struct scan_tile {
     const int in_span = int(at % 32);
     part p(g, sums, room_of_warps, at, n);
     p.scan(&u(p.begin));
-    if (!warp::apart || p.w.number() == 0) {
+    if (at > 0 && (!warp::apart || p.w.number() == 0)) {
       const int lane = p.w.lane() < in_span ? p.w.lane() : 0;
       const T upto = along(p.w, of_tiles(span * 32 + lane));
       T all = p.w.of(upto, in_span - 1);
@@ -321,6 +360,121 @@ template <class T, class Combine, int Threads, int Rows> struct scan_tile {
     }
     g.barrier();
     p.write(&v(p.begin), at > 0, sums[warps], exclusive, identity);
+  }
+
+  // ---- the same in the same order, without groups: an item for each tile
+
+  static CELER_FN int count_of(int64_t at, int64_t n) {
+    return int(n - at * tile < tile ? n - at * tile : tile);
+  }
+  static CELER_FN void along(T (&x)[32]) {
+    for (int by = 1; by < 32; by *= 2)
+      for (int lane = 31; lane >= by; --lane)
+        x[lane] = combine(x[lane - by], x[lane]);
+  }
+  // Of a warp, what the elements of each lane up to each one come to, if that
+  // is asked for, and all of its own.
+  static CELER_FN void lanes(const T *from, T *upto, T (&all)[32]) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const int first = lane * each;
+      T sum = from[first];
+      if (upto != nullptr) upto[first] = sum;
+      for (int v = 1; v < each; ++v) {
+        sum = combine(sum, from[first + v]);
+        if (upto != nullptr) upto[first + v] = sum;
+      }
+      all[lane] = sum;
+    }
+  }
+
+  // Where any order will do.
+  static CELER_FN T total_any(const T *from) {
+    T sum = from[0];
+    for (int k = 1; k < tile; ++k) sum = combine(sum, from[k]);
+    return sum;
+  }
+  static CELER_FN void finish_any(const T *from, T *to, int count, bool some,
+                                  const T &all, bool exclusive,
+                                  const T &identity) {
+    T sum = some ? combine(all, from[0]) : from[0],
+      last = some ? all : identity;
+    for (int k = 0;;) {
+      to[k] = exclusive ? last : sum;
+      if (++k == count) return;
+      last = sum;
+      sum = combine(sum, from[k]);
+    }
+  }
+
+  // Nobody asks for that of a tile that is not whole.
+  static CELER_FN T total_alone(const T *from) {
+    static_assert(Rows == 1, "lanes have their elements side by side");
+    T sum = from[0];
+    for (int w = 0; w < warps; ++w) {
+      T x[32];
+      lanes(from + w * 32 * each, nullptr, x);
+      for (int n = 16; n > 0; n /= 2) // as the last lane has it
+        for (int k = 0; k < n; ++k) x[k] = combine(x[2 * k], x[2 * k + 1]);
+      sum = w > 0 ? combine(sum, x[0]) : x[0];
+    }
+    return sum;
+  }
+  template <class S>
+  static CELER_FN T span_alone(const S &of_tiles, int64_t span, int64_t tiles) {
+    T x[32];
+    for (int lane = 0; lane < 32; ++lane) {
+      const int64_t at = span * 32 + lane;
+      x[lane] = of_tiles(at < tiles ? at : tiles - 1);
+    }
+    along(x);
+    return x[31];
+  }
+  // What all tiles before this one come to, of which there are some.
+  template <class S, class R>
+  static CELER_FN T before_alone(int64_t at, const S &of_tiles,
+                                 const R &of_spans) {
+    const int64_t span = at / 32;
+    const int in_span = int(at % 32);
+    if (in_span == 0) return of_spans(span - 1);
+    T x[32];
+    for (int lane = 0; lane < 32; ++lane)
+      x[lane] = of_tiles(span * 32 + (lane < in_span ? lane : 0));
+    along(x);
+    if (span == 0) return x[in_span - 1];
+    return combine(of_spans(span - 1), x[in_span - 1]);
+  }
+  static CELER_FN void finish_alone(const T *from, T *to, int count, bool some,
+                                    const T &all, bool exclusive,
+                                    const T &identity) {
+    constexpr int most = 32 * each; // elements of a warp
+    T sum = all, left = all, upto[most], of_lanes[32];
+    for (int first = 0; first < count; first += most) {
+      const int n = count - first < most ? count - first : most;
+      const T *in = from + first;
+      if (n < most) { // behind the last one comes what nobody asks for
+        for (int k = 0; k < most; ++k) upto[k] = in[k < n ? k : 0];
+        in = upto;
+      }
+      lanes(in, upto, of_lanes);
+      along(of_lanes);
+      const bool has_left = some || first > 0;
+      T *const out = exclusive || n < most ? upto : to + first;
+      for (int v = 0; v < each; ++v)
+        out[v] = has_left ? combine(left, upto[v]) : upto[v];
+      for (int lane = 1; lane < 32; ++lane) {
+        T *const own = upto + lane * each, *const next = out + lane * each;
+        const T before = of_lanes[lane - 1];
+        for (int v = 0; v < each; ++v) {
+          const T x = combine(before, own[v]);
+          next[v] = has_left ? combine(left, x) : x;
+        }
+      }
+      if (exclusive) to[first] = has_left ? left : identity;
+      if (out == upto)
+        for (int k = exclusive; k < n; ++k) to[first + k] = upto[k - exclusive];
+      sum = first > 0 ? combine(sum, of_lanes[31]) : of_lanes[31];
+      left = some ? combine(all, sum) : sum;
+    }
   }
 };
 

@@ -1,14 +1,13 @@
 --- scan.lua -- what the elements of a buffer up to each one come to.
 ---
---- Blocks of elements are added up, then their sums are scanned, and then elements within their
---- blocks. Where the order makes no difference, GPUs of one rank have kernels of their own, and one
---- GPU reads and writes each element once: kernels/scan.cuh.
+--- What tiles of elements come to is found out first, then what all before each of them do, and
+--- then elements are scanned within their tiles; one GPU alone reads and writes each element once.
+--- The order is the same everywhere, and so are the bits: kernels/scan.cuh.
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local given = require "celer.arrays.given"
-local kernels = require "celer.kernel.kernel"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
@@ -21,107 +20,51 @@ local fail = place.fail
 local M = {}
 
 local call = "celer.scan"
-local BLOCK = 256 -- elements that one item adds up: fixed, so that results do not depend on ranks
-
 -- C++ of a and b. What is NaN stays so.
 local operators = { sum = "a + b", prod = "a * b", ["and"] = "a & b", ["or"] = "a | b",
   min = "b < a || b != b ? b : a", max = "b > a || b != b ? b : a" }
 
-local scans = [[
-kernel void scan_sums(item<1> it, in<T, 1> u, out<T, 1> sums, int64_t n) {
-  const auto combine = [](const T &a, const T &b) -> T { return (T)(OPERATOR); };
-  const int64_t begin = it[0] * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
-  T sum = u(begin);
-  for (int64_t k = begin + 1; k < end; ++k) sum = combine(sum, u(k));
-  sums(it[0]) = sum;
-}
-kernel void scan(item<1> it, FROM, in<T, 1> sums, int64_t n, int exclusive, T identity) {
-  const auto combine = [](const T &a, const T &b) -> T { return (T)(OPERATOR); };
-  const int64_t begin = it[0] * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
-  bool some = begin > 0;
-  T sum = identity;
-  if (some) sum = sums(it[0] - 1);
-  for (int64_t k = begin; k < end; ++k) {
-    const T x = u(k);
-    const T next = some ? combine(sum, x) : x;
-    v(k) = exclusive ? sum : next;
-    sum = next;
-    some = true;
-  }
-}
-]]
-
-local compiled = {} -- by type, operator and whether it is in place
-
-local function scan_kernels(type_, text, in_place)
-  local key = table.concat({ type_.name, text, tostring(in_place) }, "\0")
-  if not compiled[key] then
-    local words_of = { T = type_.name, BLOCK = tostring(BLOCK), OPERATOR = text,
-      FROM = in_place and "inout<" .. type_.name .. ", 1> v"
-        or ("in<%s, 1> u, out<%s, 1> v"):format(type_.name, type_.name) }
-    local source = scans:gsub("%f[%w]%u+%f[%W]", words_of)
-    if in_place then source = source:gsub("u%(k%);\n    const", "v(k);\n    const") end
-    compiled[key] = kernels.new(source)
-  end
-  return compiled[key]
-end
-
--- The elements of a chunk of blocks.
-local function of_blocks(chunk, buffer)
-  return box.new({ chunk.min[0] * BLOCK },
-    { mapper.min(chunk.max[0] * BLOCK, buffer.size[0]) })
-end
-
--- The sums of the blocks before those of a chunk.
-local function before(chunk)
-  return box.new({ mapper.max(chunk.min[0] - 1, 0) }, { chunk.max[0] - 1 })
-end
-
--- Scans `from` into `out`, in as many levels as there are.
-local function scan(text, out, from, exclusive, identity)
-  local n, type_ = from.size[0], from.type
-  local blocks = math.ceil(n / BLOCK)
-  local list = scan_kernels(type_, text, out == from)
-  local sums = buffers.new(type_, { blocks })
-  if blocks > 1 then
-    queues.run(call, function(cg)
-      cg:parallel_for({ blocks }, list.scan_sums, cg:read(from, of_blocks), cg:discard_write(sums),
-        n)
-    end)
-    scan(text, sums, sums, false, identity)
-  end
-  queues.run(call, function(cg)
-    local read = cg:read(sums, before)
-    if out == from then
-      local both = cg:read_write(out, of_blocks)
-      return cg:parallel_for({ blocks }, list.scan, both, read, n, exclusive and 1 or 0, identity)
-    end
-    cg:parallel_for({ blocks }, list.scan, cg:read(from, of_blocks),
-      cg:discard_write(out, of_blocks), read, n, exclusive and 1 or 0, identity)
-  end)
-  sums:free()
-end
-
--- ---- on GPUs ------------------------------------------------------------------------------------
-
---- Items of a group, and bytes of elements for each.
-M.shape = { threads = 512, bytes = 128 }
+--- Items of a group, and bytes of elements for each: where the order makes no difference, and where
+--- it is to be that of the processor.
+M.shape = { threads = 512, ordered = 256, bytes = 128 }
 local MOST_LAUNCHES = 2 ^ 32 - 1
 
-local function each_of(type_) return 16 % type_.size == 0 and 16 / type_.size or 1 end
-local function rows_of(type_)
-  return math.max(math.floor(M.shape.bytes / (each_of(type_) * type_.size)), 1)
+-- How a type and an operator are scanned.
+---@class celer.scan_form
+---@field type celer.type
+---@field text string
+---@field threads integer
+---@field rows integer  of a warp
+---@field each integer  elements of an item, side by side
+---@field tile integer
+---@field order "any"|"alone"  the processor's
+
+-- Whether the result is the same in any order.
+local function is_exact(operator, type_)
+  if type(operator) ~= "string" then return false end
+  return type_.class ~= "f" and type_.class ~= "s" or operator ~= "sum" and operator ~= "prod"
 end
-local function tile_of(type_) return M.shape.threads * each_of(type_) * rows_of(type_) end
+
+local function form_of(operator, text, type_, on_gpus)
+  local size, bytes = type_.size, M.shape.bytes
+  local threads, rows, each = M.shape.ordered, 1, math.max(math.floor(bytes / size), 1)
+  local is_any = is_exact(operator, type_)
+  if on_gpus and is_any then
+    threads, each = M.shape.threads, 16 % size == 0 and 16 / size or 1
+    rows = math.max(math.floor(bytes / (each * size)), 1)
+  end
+  return { type = type_, text = text, threads = threads, rows = rows, each = each,
+    tile = threads * rows * each, order = is_any and "any" or "alone" }
+end
 
 local chained = [[
 struct scan_combine {
   CELER_FN T operator()(const T &a, const T &b) const { return (T)(OPERATOR); }
 };
-using scanning = celer::scan_tile<T, scan_combine, THREADS, ROWS>;
+using scanning = celer::scan_tile<T, scan_combine, THREADS, ROWS, EACH>;
 kernel void scan(group<1> g, in<T, 1> u, out<T, 1> v, inout<uint64_t, 1> state,
                  int64_t tiles, uint32_t launch, int64_t n, int exclusive, T identity,
-                 local<T, THREADS / 32 + 1> sums, local<uint32_t, 1> which,
+                 local<T, scanning::room> sums, local<uint32_t, 1> which,
                  local<uint64_t, CELER_WARP_ROOM(THREADS)> warps) {
   scanning{&state(0), tiles, launch}.run(g, &u(0), &v(0), n, exclusive != 0, identity, &sums[0],
     &which[0], &warps[0]);
@@ -132,9 +75,9 @@ local shared = [[
 struct scan_combine {
   CELER_FN T operator()(const T &a, const T &b) const { return (T)(OPERATOR); }
 };
-using scanning = celer::scan_tile<T, scan_combine, THREADS, ROWS>;
+using scanning = celer::scan_tile<T, scan_combine, THREADS, ROWS, EACH>;
 kernel void scan_total(group<1> g, in<T, 1> u, out<T, 1> of_tiles, int64_t n,
-                       local<T, THREADS / 32 + 1> sums,
+                       local<T, scanning::room> sums,
                        local<uint64_t, CELER_WARP_ROOM(THREADS)> warps) {
   scanning::total(g, u, of_tiles, n, &sums[0], &warps[0]);
 }
@@ -146,24 +89,55 @@ kernel void scan_spans(item<1> it, inout<T, 1> of_spans, int64_t count) {
   scanning::spans(of_spans, count);
 }
 kernel void scan(group<1> g, in<T, 1> u, out<T, 1> v, in<T, 1> of_tiles, in<T, 1> of_spans,
-                 int64_t n, int exclusive, T identity, local<T, THREADS / 32 + 1> sums,
+                 int64_t n, int exclusive, T identity, local<T, scanning::room> sums,
                  local<uint64_t, CELER_WARP_ROOM(THREADS)> warps) {
   scanning::finish(g, u, v, of_tiles, of_spans, n, exclusive != 0, identity, &sums[0],
     &warps[0]);
 }
 ]]
 
+-- The same by items, on the processor.
+local apart = [[
+struct scan_combine {
+  CELER_FN T operator()(const T &a, const T &b) const { return (T)(OPERATOR); }
+};
+using scanning = celer::scan_tile<T, scan_combine, THREADS, ROWS, EACH>;
+kernel void scan_total(item<1> it, in<T, 1> u, out<T, 1> of_tiles, int64_t n) {
+  const int64_t at = it[0], begin = at * scanning::tile;
+  if (scanning::count_of(at, n) == scanning::tile)
+    of_tiles(at) = scanning::total_ORDER(&u(begin));
+  else
+    of_tiles(at) = u(begin);
+}
+kernel void scan_span(item<1> it, in<T, 1> of_tiles, out<T, 1> of_spans, int64_t tiles) {
+  of_spans(it[0]) = scanning::span_alone(of_tiles, it[0], tiles);
+}
+kernel void scan_spans(item<1> it, inout<T, 1> of_spans, int64_t count) {
+  scanning::spans(of_spans, count);
+}
+kernel void scan(item<1> it, in<T, 1> u, out<T, 1> v, in<T, 1> of_tiles, in<T, 1> of_spans,
+                 int64_t n, int exclusive, T identity) {
+  const int64_t at = it[0], begin = at * scanning::tile;
+  T all = identity;
+  if (at > 0) all = scanning::before_alone(at, of_tiles, of_spans);
+  scanning::finish_ORDER(&u(begin), &v(begin), scanning::count_of(at, n), at > 0, all,
+    exclusive != 0, identity);
+}
+]]
+
 local function in_place_of(source)
   return (source:gsub("in<T, 1> u, out<T, 1> v", "inout<T, 1> v"):gsub("&u%(0%)", "&v(0)")
-    :gsub("finish%(g, u", "finish(g, v"))
+    :gsub("finish%(g, u", "finish(g, v"):gsub("finish_ORDER%(&u", "finish_ORDER(&v"))
 end
 
 local chained_in_place, shared_in_place = in_place_of(chained), in_place_of(shared)
+local apart_in_place = in_place_of(apart)
 
-local function kernel_for(source, type_, text)
-  local threads, rows = tostring(M.shape.threads), tostring(rows_of(type_))
-  return alone.kernel(source, { T = type_.name, OPERATOR = text, THREADS = threads, ROWS = rows },
-    table.concat({ type_.name, threads, rows, text }, " "))
+local function kernel_for(source, form)
+  local threads, rows, each = tostring(form.threads), tostring(form.rows), tostring(form.each)
+  return alone.kernel(source, { T = form.type.name, OPERATOR = form.text, THREADS = threads,
+    ROWS = rows, EACH = each, ORDER = form.order },
+    table.concat({ form.type.name, threads, rows, each, form.order, form.text }, " "))
 end
 
 local function submit(range, kernel, declare)
@@ -188,13 +162,13 @@ local function state_for(tiles, cell)
   return of.state, of.launch
 end
 
-local function scan_chained(text, out, from, exclusive, identity)
-  local n, type_, in_place = from.size[0], from.type, out == from
-  local tiles = math.ceil(n / tile_of(type_))
-  local state, launch = state_for(tiles, math.ceil(type_.size / 4))
-  local kernel = kernel_for(in_place and chained_in_place or chained, type_, text)
+local function scan_chained(form, out, from, exclusive, identity)
+  local n, in_place = from.size[0], out == from
+  local tiles = math.ceil(n / form.tile)
+  local state, launch = state_for(tiles, math.ceil(form.type.size / 4))
+  local kernel = kernel_for(in_place and chained_in_place or chained, form)
   local all, is_exclusive = mapper.all, exclusive and 1 or 0
-  alone.run(call, tiles * M.shape.threads, M.shape.threads, kernel, function(cg)
+  alone.run(call, tiles * form.threads, form.threads, kernel, function(cg)
     if in_place then
       return cg:read_write(out, all), cg:read_write(state, all), tiles, launch, n, is_exclusive,
         identity
@@ -204,51 +178,65 @@ local function scan_chained(text, out, from, exclusive, identity)
   end)
 end
 
--- What spans of tiles come to, and all up to each of them.
-local function scan_spans(list, of_tiles, tiles)
+-- So many groups of so many items; of one item: these alone.
+local function range_of(groups, items)
+  return items > 1 and nd_range.new(groups * items, items) or { groups }
+end
+
+-- What spans of tiles come to, and all up to each of them; of one span nobody asks.
+local function scan_spans(list, of_tiles, tiles, items)
   local spans = math.ceil(tiles / 32)
   local of_spans = buffers.new(of_tiles.type, { spans })
-  submit(nd_range.new(spans * 32, 32), list.scan_span, function(cg)
+  if spans == 1 then return of_spans end
+  submit(range_of(spans, items), list.scan_span, function(cg)
     return cg:read(of_tiles, function(chunk, buffer)
-      return box.new({ chunk.min[0] }, { mapper.min(chunk.max[0], buffer.size[0]) })
+      return box.new({ chunk.min[0] / items * 32 },
+        { mapper.min(chunk.max[0] / items * 32, buffer.size[0]) })
     end), cg:discard_write(of_spans, function(chunk)
-      return box.new({ chunk.min[0] / 32 }, { chunk.max[0] / 32 })
+      return box.new({ chunk.min[0] / items }, { chunk.max[0] / items })
     end), tiles
   end)
   submit({ 1 }, list.scan_spans, function(cg) return cg:read_write(of_spans, mapper.all), spans end)
   return of_spans
 end
 
-local function scan_shared(text, out, from, exclusive, identity)
-  local n, type_, in_place = from.size[0], from.type, out == from
-  local tile, threads = tile_of(type_), M.shape.threads
+-- In several tasks: by groups of items, or by an item for each tile.
+local function scan_shared(form, out, from, exclusive, identity, by_groups)
+  local n, in_place, tile = from.size[0], out == from, form.tile
+  local items = by_groups and form.threads or 1
   local tiles = math.ceil(n / tile)
-  local list = kernel_for(in_place and shared_in_place or shared, type_, text)
+  local source = by_groups and shared or apart
+  if in_place then source = by_groups and shared_in_place or apart_in_place end
+  local list = kernel_for(source, form)
   local function elements(chunk, buffer)
-    return box.new({ chunk.min[0] / threads * tile },
-      { mapper.min(chunk.max[0] / threads * tile, buffer.size[0]) })
+    return box.new({ chunk.min[0] / items * tile },
+      { mapper.min(chunk.max[0] / items * tile, buffer.size[0]) })
   end
   local function of_groups(chunk)
-    return box.new({ chunk.min[0] / threads }, { chunk.max[0] / threads })
+    return box.new({ chunk.min[0] / items }, { chunk.max[0] / items })
   end
   -- From the first tile of its first span on.
   local function of_tiles_before(chunk)
-    return box.new({ mapper.floor(chunk.min[0] / (32 * threads)) * 32 }, { chunk.max[0] / threads })
+    return box.new({ mapper.floor(chunk.min[0] / (32 * items)) * 32 }, { chunk.max[0] / items })
   end
   local function of_spans_before(chunk)
-    return box.new({ mapper.max(mapper.floor(chunk.min[0] / (32 * threads)) - 1, 0) },
-      { mapper.floor((chunk.max[0] / threads + 31) / 32) })
+    return box.new({ mapper.max(mapper.floor(chunk.min[0] / (32 * items)) - 1, 0) },
+      { mapper.floor((chunk.max[0] / items - 1) / 32) })
   end
-  local of_tiles = buffers.new(type_, { tiles })
-  local range = nd_range.new(tiles * threads, threads)
-  submit(range, list.scan_total, function(cg)
-    return cg:read(from, elements), cg:discard_write(of_tiles, of_groups), n
-  end)
-  local of_spans, is_exclusive = scan_spans(list, of_tiles, tiles), exclusive and 1 or 0
+  local of_tiles = buffers.new(form.type, { tiles })
+  local range = range_of(tiles, items)
+  if tiles > 1 then
+    submit(range, list.scan_total, function(cg)
+      return cg:read(from, elements), cg:discard_write(of_tiles, of_groups), n
+    end)
+  end
+  local of_spans = scan_spans(list, of_tiles, tiles, by_groups and 32 or 1)
+  local is_exclusive = exclusive and 1 or 0
   submit(range, list.scan, function(cg)
     local u = not in_place and cg:read(from, elements) or nil
     local v = in_place and cg:read_write(out, elements) or cg:discard_write(out, elements)
-    local rest = { cg:read(of_tiles, of_tiles_before), cg:read(of_spans, of_spans_before), n,
+    local before = tiles > 1 and of_tiles_before or mapper.fixed(box.new({ 0 }, { 0 }))
+    local rest = { cg:read(of_tiles, before), cg:read(of_spans, of_spans_before), n,
       is_exclusive, identity }
     if u then return u, v, unpack(rest) end
     return v, unpack(rest)
@@ -259,18 +247,11 @@ end
 
 -- ---- for users ----------------------------------------------------------------------------------
 
--- Whether the result is the same in any order. Else it is to have the same bits on several ranks,
--- of which not all may have GPUs.
-local function is_exact(operator, type_)
-  if type(operator) ~= "string" then return false end
-  return type_.class ~= "f" and type_.class ~= "s" or operator ~= "sum" and operator ~= "prod"
-end
-
 local scan_options = { exclusive = true }
 
 --- Sets each element of `out` to what the elements up to it come to: sums that run along a buffer
---- of one dimension. `exclusive`: without the element itself. Blocks of 256 elements are added up
---- first, and then their sums; so results are the same to the bit on any number of ranks.
+--- of one dimension. `exclusive`: without the element itself. Elements are combined in an order
+--- that depends on their number alone; so results are the same to the bit on any number of ranks.
 ---@param operator "sum"|"prod"|"min"|"max"|"and"|"or"|{combine: string, identity: any}
 ---@param out celer.buffer  may be the one that is read
 ---@param from celer.buffer
@@ -293,11 +274,10 @@ function M.scan(operator, out, from, options)
   ffi.copy(room, found.identity, from.type.size)
   local identity = room[0]
   if from.type.class == "s" then identity = ffi.new(from.type.ctype, identity) end
-  local how = scan
-  if is_exact(operator, from.type) or alone.always or alone.always_shared then
-    how = alone.is_alone() and scan_chained or alone.is_shared() and scan_shared or scan
-  end
-  how(found.text or operators[operator], out, from, options.exclusive, identity)
+  local on_gpus = alone.is_alone() or alone.is_shared() or alone.gpus() > 0
+  local form = form_of(operator, found.text or operators[operator], from.type, on_gpus)
+  local how = alone.is_alone() and scan_chained or scan_shared
+  how(form, out, from, options.exclusive, identity, on_gpus)
 end
 
 return M

@@ -407,7 +407,7 @@ local look = celer.kernel [[
   struct joining { // not commutative
     CELER_FN uint64_t operator()(uint64_t a, uint64_t b) const { return 10 * a + b; }
   };
-  using tiles = celer::scan_tile<uint64_t, joining, 32, 1>;
+  using tiles = celer::scan_tile<uint64_t, joining, 32, 1, 2>;
   kernel void look(group<1> g, inout<uint64_t, 1> state, out<uint64_t, 1> found, int upto,
                    local<uint64_t, CELER_WARP_ROOM(32)> room) {
     const celer::warp w = {g, &room[0]};

@@ -113,17 +113,30 @@ end
 local n = 5000
 local u = celer.buffer("double", n, { init = function(i) return 1 / (i + 1) end })
 celer.scan("sum", u, u)
--- What the blocks come to, in their order.
-local sums, wanted = { 0 }, {}
-for b = 0, math.ceil(n / 256) - 1 do
-  local own
-  for i = b * 256, math.min(n, b * 256 + 256) - 1 do
-    local x = 1 / (i + 1)
-    local so_far = b > 0 and sums[b + 1]
-    wanted[i] = (i == b * 256 and (so_far and so_far + x or x)) or wanted[i - 1] + x
-    own = own and own + x or x
+-- A lane has 16 elements side by side, a warp 32 lanes, a tile 8 warps. Lanes are added up by steps
+-- of 1, 2, 4, 8 and 16, all else from the left.
+local wanted, before, of_tile = {}, nil, nil
+local function add(x, y) return x and x + y or y end
+for warp = 0, math.ceil(n / 512) - 1 do
+  if warp % 8 == 0 then before, of_tile = of_tile, nil end -- of two tiles
+  local alone, upto = {}, {}
+  for lane = 0, 31 do
+    local sum
+    for i = 512 * warp + 16 * lane, 512 * warp + 16 * lane + 15 do
+      sum = add(sum, 1 / (i + 1))
+      alone[i] = sum
+    end
+    upto[lane] = sum
   end
-  sums[b + 2] = b > 0 and sums[b + 1] + own or own
+  for step = 0, 4 do
+    for lane = 31, 2 ^ step, -1 do upto[lane] = upto[lane - 2 ^ step] + upto[lane] end
+  end
+  local left = of_tile and add(before, of_tile) or before
+  for i, x in pairs(alone) do
+    local lane = math.floor(i % 512 / 16)
+    wanted[i] = add(left, add(upto[lane - 1], x))
+  end
+  of_tile = add(of_tile, upto[31])
 end
 local s = q:wait(u)
 for i = 0, n - 1 do same("element " .. i, s(i), wanted[i]) end
