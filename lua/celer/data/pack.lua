@@ -6,7 +6,8 @@
 --- Everything else it leaves to the FFI, which has the last word on what is a mistake.
 ---
 --- A table's other keys have to be looked for, which costs more than all else: it has to exist.
---- Where they cannot be there (constructs.lua), LuaJIT's compiler never makes the table.
+--- Where they cannot be there (constructs.lua), LuaJIT's compiler never makes the table. Of
+--- tables in it that is not known.
 local ffi = require "ffi"
 local fields = require "celer.data.fields"
 
@@ -31,6 +32,16 @@ end
 
 local members
 
+-- The names of a struct's fields; nil where some have none.
+local function names_of(node)
+  local names = {}
+  for _, field in ipairs(node.fields) do
+    if not field.name then return nil end
+    names[field.name] = true
+  end
+  return names
+end
+
 -- The same of what is `x`, a local, and goes to `to`; false for what stays with the FFI.
 local function value(node, x, to, depth, out)
   if node.class then
@@ -49,8 +60,9 @@ local function value(node, x, to, depth, out)
     end
     return true
   elseif node.fields and not node.union then
+    out.names[#out.names + 1] = names_of(node)
     out[#out + 1] = ("if type(%s) ~= 'table' or rawget(%s, 0) ~= nil or rawget(%s, 1) ~= nil "
-      .. "then return false end"):format(x, x, x)
+      .. "or not has_only(names[%d], %s) then return false end"):format(x, x, x, #out.names, x)
     return members(node, x, to, depth, out)
   end
   return false
@@ -105,11 +117,11 @@ end
 local function struct(ctype, node)
   local n, bytes = extent(node)
   if n > MOST then return nil end
-  local by_name, ordered, names = {}, {}, {}
+  local names = { names_of(node) }
+  local by_name, ordered = { names = names }, { names = names }
   if not (members(node, "v", "s", 1, by_name) and members(node, "v", "s", 1, ordered, true)) then
     return nil
   end
-  for _, field in ipairs(node.fields) do names[field.name] = true end
   return loadstring(([[
     local ffi, ctype, pointer, names, has_only = ...
     local type, rawget, fill, istype = type, rawget, ffi.fill, ffi.istype
@@ -120,7 +132,7 @@ local function struct(ctype, node)
         p[at] = v
         return true
       end
-      if rawget(v, 0) ~= nil or not (is_known or has_only(names, v)) then return false end
+      if rawget(v, 0) ~= nil or not (is_known or has_only(names[1], v)) then return false end
       local s = p[at]
       %s
       if rawget(v, 1) ~= nil then

@@ -110,18 +110,23 @@ end
 
 -- A field that the struct lacks, or one in it: FFI would ignore it.
 local function unknown_field(type_, value, ctype, path)
+  local first = ctype.fields and value[0] ~= nil and 0 or 1
   for key, inside in each(value) do
-    if type(key) == "string" then
+    local found, name = ctype.of, ("%s[%s]"):format(path, key)
+    if ctype.fields and type(key) == "string" then
       local names = {}
-      local found = ctypes.member(ctype, key, names)
+      found, name = ctypes.member(ctype, key, names), path .. (path == "" and "" or ".") .. key
       if not found then
-        return ("a %s has no field '%s%s'%s"):format(type_.name, path, key,
-          require("celer.words").advice(key, names, path))
+        return ("a %s has no field '%s'%s"):format(type_.name, name,
+          require("celer.words").advice(key, names, path == "" and "" or path .. "."))
       end
-      local fault = found.fields and type(inside) == "table"
-        and unknown_field(type_, inside, found, path .. key .. ".")
-      if fault then return fault end
+    elseif ctype.fields then
+      local field = type(key) == "number" and ctype.fields[key - first + 1] or nil
+      found = field and field.type
     end
+    local fault = found and (found.fields or found.of) and type(inside) == "table"
+      and unknown_field(type_, inside, found, name)
+    if fault then return fault end
   end
 end
 

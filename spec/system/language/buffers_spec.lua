@@ -151,9 +151,10 @@ end)
       ["{ x = i, z = i }"] = "a pair has no field 'z'",
       ["i < 500 and { x = i } or 7"] = "a number is no pair",
       ["i < 500 and { i, 1 } or nil"] = "nil is no pair",
+      ["{ y = 1, q = { m = 1, [i < 500 and 'm' or 'n'] = 1 } }"] = "a pair has no field 'q.n'",
     } do
       local at = wanted:find "'z'" and text:find "z = i" and 0 or 500
-      local r = script.run("local p = celer.struct('pair', 'double x, y;')\n"
+      local r = script.run("local p = celer.struct('pair', 'double x, y; struct { int m; } q;')\n"
         .. "q:wait(celer.buffer(p, { 2000 }, { name = 'b', init = function(i)\n"
         .. "  return " .. text .. "\nend }))", { devices = 1 })
       assert.equal(1, r.status)
@@ -245,6 +246,17 @@ refused("a deep has no field 'at.yy', did you mean at.y?", function()
 end)
 refused("a deep has no field 'q.mas', did you mean q.mass?", function()
   celer.buffer(deep, 2):fill { x = 1, q = { mas = 2 } }
+end)
+-- Also where all fields are given, in arrays, and in what is given in order.
+refused("a deep has no field 'at.z', did you mean at.x?", function()
+  celer.buffer(deep, 2, { init = { x = 1, at = { x = 1, y = 2, z = 3 }, q = { mass = 1 } } })
+end)
+refused("a deep has no field '[2].z'", function()
+  celer.buffer(deep, 2):fill { 1, { x = 1, y = 2, z = 3 }, { mass = 1 } }
+end)
+local pairs_of = celer.struct("pairs_of", "int2 p[2];")
+refused("a pairs_of has no field 'p[2].z'", function()
+  celer.buffer(pairs_of, 2, { init = { { p = { { 1, 2 }, { x = 1, y = 2, z = 3 } } }, {} } })
 end)
 refused("a float2 has no field 'z'", function()
   celer.buffer("float2", { 4 }, { init = { z = 1 } })
