@@ -219,7 +219,8 @@ template <int D> struct item {
 // ---- accessors: global coordinates; `origin` is where (0, 0, 0) would lie
 
 // In elements. A GPU multiplies 32-bit numbers several times faster; what is
-// held in longer rows or planes than that is compiled with CELER_WIDE.
+// held in longer rows or planes than that, or has more rows, is compiled with
+// CELER_WIDE.
 #if defined(CELER_CUDA) && !defined(CELER_WIDE)
 using stride = int;
 #else
@@ -486,12 +487,49 @@ template <class P> struct edge_of {
   }
 };
 
-// What such a parameter knows of its item: nothing; that indices stay within
-// the buffer. Where accesses are checked: that it is to be held to its reach.
-enum known : int { anywhere, inside, held_to_reach };
+// What such a parameter knows of its item: nothing; where accesses are checked,
+// that it is to be held to its reach. Or that no index leaves the buffer; none
+// but in the last dimension; none in the last one; that the item lies in it;
+// and that an index may lead farther than an extent.
+enum known : int {
+  anywhere,
+  held_to_reach,
+  inside,
+  at_ends,
+  inside_row,
+  at_edge,
+  far_out
+};
 template <int Known, class P> CELER_FN P knowing(P p) {
   return p;
 }
+
+// Items from which no index leaves a buffer, and whether one may lead farther
+// than an extent.
+template <int D> struct inner {
+  stride begin[D > 0 ? D : 1], end[D > 0 ? D : 1];
+  bool far = false;
+
+  CELER_FN inner() {
+    for (int d = 0; d < D; ++d) {
+      begin[d] = 0;
+      end[d] = stride(~0ull >> (65 - 8 * sizeof(stride)));
+    }
+  }
+  template <class P> CELER_FN void keep(const P &p) {
+    if constexpr (edge_of<P>::is_near) {
+      for (int d = 0; d < D; ++d) {
+        const stride least = p.edges->reach[d], most = p.edges->size[d] - least;
+        if (least > begin[d]) begin[d] = least;
+        if (most < end[d]) end[d] = most;
+      }
+      far = far || p.edges->is_far;
+    }
+  }
+  CELER_FN bool holds(int d, stride i) const {
+    return i >= begin[d] && i < end[d];
+  }
+};
 
 constexpr index aligned(index at, index align) {
   return (at + align - 1) / align * align;

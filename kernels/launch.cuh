@@ -68,42 +68,55 @@ template <class P, class S, int K> struct bind {
   }
 };
 
-// Whether a parameter's indices stay within its buffer: near.cuh.
-template <class P> static __device__ __forceinline__ bool stays(const P &) {
-  return true;
-}
-
-// Whether items from which no index leaves a buffer are computed in a way of
-// their own.
-template <auto F>
+// Whether items are computed in several ways, by how near to edges they are.
+template <auto F, class S = signature<decltype(F)>>
 #ifdef CELER_CHECK
-constexpr bool two_ways = false;
+constexpr bool by_edges = false;
 #else
-constexpr bool two_ways = signature<decltype(F)>::has_near;
+constexpr bool by_edges = S::has_near &&S::first::kind == an_item;
 #endif
+
+// F for an item in one of these ways: `least` is what the items of a warp know
+// of all dimensions but 0, and `within` says it of that.
+template <auto F, class Item, class... Q>
+static __device__ __forceinline__ void
+compute_by(bool within, int least, const Item &at, const Q &...q) {
+  if (within && least == inside)
+    F(at, knowing<inside>(q)...);
+  else if (within && least == at_ends)
+    F(at, knowing<at_ends>(q)...);
+  else if (least != far_out)
+    F(at, knowing<at_edge>(q)...);
+  else
+    F(at, knowing<far_out>(q)...);
+}
 
 // F for an item.
 template <auto F, class Item, class... Q>
 static __device__ __forceinline__ void compute(const Item &at, const Q &...q) {
-  if constexpr (!two_ways<F>)
+  if constexpr (by_edges<F>) {
+    constexpr int D = signature<decltype(F)>::dims;
+    inner<D> all;
+    (all.keep(q), ...);
+    bool within = true;
+    for (int d = 0; d < D; ++d) within = within && all.holds(d, at.at[d]);
+    compute_by<F>(within, all.far ? far_out : inside, at, q...);
+  } else {
     F(at, q...);
-  else if ((stays(q) && ...))
-    F(at, knowing<inside>(q)...);
-  else
-    F(at, knowing<anywhere>(q)...);
+  }
 }
 
 // Whether items loop: kernels made of Lua say so.
 template <auto F, class S = signature<decltype(F)>>
 constexpr bool has_loops = false;
 
-// Blocks that a multiprocessor is to have room for; 0: as it comes. Of two ways
-// the rare one takes most registers, if elements are short. What reduces keeps
-// its sums in registers, which loops of items leave to others.
+// Blocks that a multiprocessor is to have room for; 0: as it comes. Of several
+// ways the rare ones take most registers, if elements are short. What reduces
+// keeps its sums in registers, which loops of items leave to others.
 template <auto F, class S = signature<decltype(F)>>
-constexpr int resident = S::has_near &&S::element_bytes <= 16 ? 6
-                         : S::reduces &&has_loops<F>          ? 4
-                                                              : 0;
+constexpr int resident = S::has_near &&S::element_bytes <= 16
+                             ? (S::dims == 3 && S::element_bytes <= 8 ? 8 : 6)
+                             : (S::reduces &&has_loops<F> ? 4 : 0);
 
 // Calls run(first, end, step, y, x) for the items of a thread: first, first +
 // step
@@ -171,20 +184,16 @@ static __device__ __forceinline__ void each_item(const launch &w,
   }
 }
 
-// Coordinates of 31 bits spare most of what a GPU does to find elements.
-template <int D>
-static __device__ __forceinline__ item<D> as_short(item<D> it) {
-  for (int d = 0; d < D; ++d) {
-    int low; // else the compiler goes on with 64 bits
-    asm("cvt.u32.u64 %0, %1;" : "=r"(low) : "l"(it.at[d]));
-    it.at[d] = low;
-  }
-  return it;
-}
-
-// Between low and high: items whose indices stay within a parameter's buffer.
-template <class P>
-static __device__ __forceinline__ void narrow(index *, index *, const P &) {
+// With as many bits as strides have, which spares most of what a GPU does to
+// find elements. The compiler is not to see it: it would go on with 64.
+static __device__ __forceinline__ stride as_short(index i) {
+#ifdef CELER_WIDE
+  return i;
+#else
+  int low;
+  asm("cvt.u32.u64 %0, %1;" : "=r"(low) : "l"(i));
+  return low;
+#endif
 }
 
 template <auto F, class S = signature<decltype(F)>> struct reducing;
@@ -210,46 +219,32 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     });
   }
 
-  // Between others, items from which no index leaves a buffer.
+  // All of a warp go the way of the one that is nearest to an edge: to go
+  // several takes longer.
   template <int... K>
-  static __device__ __forceinline__ void run_two_ways(const packed &a,
+  static __device__ __forceinline__ void run_by_edges(const packed &a,
                                                       indices<K...>) {
     constexpr int D = sig::dims;
-    const launch &w = a.where;
-    index low[D], high[D];
-    unsigned from[D], to[D];
-    for (int d = 0; d < D; ++d) {
-      low[d] = 0;
-      high[d] = 0x80000000;
-    }
-    (narrow(low, high, give<K, typename bare<P>::type>(a, w.min)), ...);
-    for (int d = 0; d < D; ++d) {
-      const index most = w.extent[d];
-      from[d] = unsigned(clamp(low[d] - w.min[d], index(0), most));
-      to[d] = unsigned(clamp(high[d] - w.min[d], index(from[d]), most));
-    }
-    each_run<D>(w, [&](unsigned first, unsigned end, unsigned step, unsigned y,
-                       unsigned x) {
-      bool within = true;
-      if constexpr (D > 1) within = x >= from[D - 1] && x < to[D - 1];
-      if constexpr (D > 2) within = within && y >= from[1] && y < to[1];
-      unsigned i = first;
+    inner<D> all;
+    (all.keep(give<K, typename bare<P>::type>(a, a.where.min)), ...);
+    each_run<D>(a.where, [&](unsigned first, unsigned end, unsigned step,
+                             unsigned y, unsigned x) {
+      item<D> it = item_of<D>(a.where, 0, y, x);
+      int least = inside;
+      const unsigned warp = __activemask();
+#pragma unroll
+      for (int d = D - 1; d > 0; --d) {
+        it.at[d] = as_short(it.at[d]);
+        if (__any_sync(warp, !all.holds(d, it.at[d])))
+          least = d == D - 1 ? at_ends : at_edge;
+      }
+      if (all.far) least = far_out;
+      asm volatile("" : "+r"(end)); // else it is found anew for each item
 #pragma unroll 1
-      for (int part = 0; part < 2; ++part) {
-        const unsigned stop =
-            part == 0 && within && from[0] < end ? from[0] : end;
-#pragma unroll 1
-        for (; i < stop; i += step) {
-          const item<D> it = item_of<D>(w, i, y, x);
-          F(it,
-            knowing<anywhere>(give<K, typename bare<P>::type>(a, it.at))...);
-        }
-        const unsigned behind = to[0] < end ? to[0] : end;
-#pragma unroll 1
-        for (; i < behind; i += step) {
-          const item<D> it = as_short(item_of<D>(w, i, y, x));
-          F(it, knowing<inside>(give<K, typename bare<P>::type>(a, it.at))...);
-        }
+      for (unsigned i = first; i < end; i += step) {
+        it.at[0] = as_short(a.where.min[0] + i);
+        compute_by<F>(all.holds(0, it.at[0]), least, it,
+                      give<K, typename bare<P>::type>(a, it.at)...);
       }
     });
   }
@@ -257,8 +252,8 @@ struct entry<F, signature<void (*)(Item, P...)>> {
   static __device__ __forceinline__ void run(const packed &a) {
     if constexpr (sig::reduces)
       reducing<F>::run(a);
-    else if constexpr (two_ways<F>)
-      run_two_ways(a, typename sig::all());
+    else if constexpr (by_edges<F>)
+      run_by_edges(a, typename sig::all());
     else
       run_all(a, typename sig::all());
   }

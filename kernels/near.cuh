@@ -1,48 +1,55 @@
 // near.cuh -- near<T, D>: what lies around an item, also where that leaves the
 // buffer. It stands after celer.cuh where a source mentions it.
 //
-// Items from which no index leaves the buffer know that, and read as in<T, D>
-// does. A row of items is computed in parts, of such and of others; on a GPU
-// what a thread has of it.
+// An item is computed in one of several ways (celer.cuh: known), by what is
+// known of its distance to edges: from most no index leaves the buffer, and
+// they read as in<T, D> does. On the processor a row has three parts; on a GPU
+// all items of a warp go one way.
 #ifndef CELER_NEAR_CUH
 #define CELER_NEAR_CUH
 
 namespace celer {
 
-enum edge_kind : int {
-  periodic_edge,
-  clamped_edge,
-  mirrored_edge,
-  constant_edge
-};
-
-// What the mapper says of an index that leaves the buffer. Mirrored in
-// lua/celer/kernel/near.lua.
+// What the mapper says of an index that leaves the buffer: i stands for
+// low + turn * i, or high + turn * i. Mirrored in lua/celer/kernel/near.lua.
 template <class T> struct edge {
   index size[3], reach[3]; // of the buffer; of indices, from their item
-  int kind;
-  alignas(8) unsigned char outside[sizeof(T)]; // what a constant edge reads
+  index low[3], high[3];
+  int turn;
+  int constant; // all bits: what is beyond is `outside`
+  int is_far;   // a reach exceeds its size: once is not enough
+  alignas(8) unsigned char outside[sizeof(T)];
+
+  CELER_FN T beyond() const {
+#ifdef CELER_CUDA
+    if constexpr (alignof(T) <= 8) return *(const T *)outside;
+#endif
+    T value;
+#ifdef CELER_CUDA
+    unsigned char *to = (unsigned char *)&value;
+#pragma unroll
+    for (size_t n = 0; n < sizeof value; ++n) to[n] = outside[n];
+#else
+    memcpy((void *)&value, outside, sizeof value);
+#endif
+    return value;
+  }
 };
 
 // The index within [0, n) that one outside stands for. On the processor a call:
-// compilers would have a loop for each kind of edge.
+// few items come here.
 #ifdef CELER_CUDA
-CELER_FN
+#define CELER_BACK CELER_FN
 #else
-static __attribute__((noinline, unused))
+#define CELER_BACK static __attribute__((noinline, unused))
 #endif
-index come_back(int kind, index i, index n) {
-  if (kind == clamped_edge || kind == constant_edge) return i < 0 ? 0 : n - 1;
-  const bool turns = kind == mirrored_edge;
-  const index once = turns   ? (i < 0 ? -1 - i : 2 * n - 1 - i)
-                     : i < 0 ? i + n
-                             : i - n;
-  if (once >= 0 && once < n) return once;
-  const index all = turns ? 2 * n : n; // a reach beyond the extent
-  i %= all;
-  if (i < 0) i += all;
-  return i < n ? i : all - 1 - i;
+template <class I> CELER_BACK I come_back(I i, I n, I low, I high, I turn) {
+  do i = (i < 0 ? low : high) + turn * i;
+  while (i < 0 || i >= n);
+  return i;
 }
+
+using span = stride; // of coordinates: they have as many bits as strides
 
 // An index that does not leave the buffer, with 31 bits on a GPU: there the
 // compiler would compute i - 1 of an int i with 64.
@@ -74,29 +81,42 @@ CELER_FEW T read_beyond(const accessor<const T, D> &a, const edge<T> &e,
   for (int d = 0; d < D; ++d) {
     if (at[d] >= 0 && at[d] < e.size[d]) continue;
     beyond = true;
-    if (e.kind != constant_edge) at[d] = come_back(e.kind, at[d], e.size[d]);
+    at[d] = come_back(at[d], e.size[d], e.low[d], e.high[d], index(e.turn));
   }
-  if (beyond && e.kind == constant_edge) {
-    T value;
-#ifdef CELER_CUDA
-    unsigned char *to = (unsigned char *)&value;
-#pragma unroll
-    for (size_t n = 0; n < sizeof value; ++n) to[n] = e.outside[n];
-#else
-    memcpy((void *)&value, e.outside, sizeof value);
-#endif
-    return value;
-  }
+  if (beyond && e.constant) return e.beyond();
   if constexpr (D == 1) return a(at[0]);
   if constexpr (D == 2) return a(at[0], at[1]);
   if constexpr (D == 3) return a(at[0], at[1], at[2]);
 }
 
+// All bits, or none.
+static CELER_FN span all_if_negative(span x) {
+  return x >> (8 * sizeof x - 1);
+}
+#ifndef CELER_CUDA
+template <class T> constexpr auto bits_of() {
+  if constexpr (sizeof(T) == 4) return uint32_t();
+  if constexpr (sizeof(T) == 8) return uint64_t();
+}
+// Without a branch, so that the compiler makes vectors of it.
+template <class T> static CELER_FN T blended(T value, T other, span all) {
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    decltype(bits_of<T>()) a, b;
+    memcpy(&a, &value, sizeof a);
+    memcpy(&b, &other, sizeof b);
+    a = (a & ~decltype(a)(all)) | (b & decltype(a)(all));
+    memcpy((void *)&value, &a, sizeof a);
+    return value;
+  }
+  return all ? other : value;
+}
+#endif
+
 template <class T, int D> struct near : accessor<const T, D> {
   static_assert(D >= 1 && D <= 3, "near<T, D> has 1 to 3 dimensions");
 #ifdef CELER_CUDA
   const edge<T> *edges; // among the arguments
-  int here[D];          // the item
+  span here[D];         // the item
 #else
   edge<T> edges[1];
 #endif
@@ -106,6 +126,9 @@ template <class T, int D> struct near : accessor<const T, D> {
     static_assert(sizeof...(I) == D,
                   "an accessor takes as many coordinates as it has dimensions");
     if (known == inside) return inside_at(i...);
+#if !defined(CELER_FOLD) && !defined(CELER_CHECK)
+    if (known >= at_ends) return led_back(i...);
+#endif
     return anywhere_at(index(i)...);
   }
   CELER_FN T operator[](index i) const {
@@ -119,21 +142,75 @@ private:
     return accessor<const T, D>::operator()(i...);
   }
 
-  // On a GPU as far from the item as it is: the item's place is found once, and
-  // distances are constants mostly, of which nothing is computed.
   template <class... I>
   CELER_FN typename accessed<const T>::type inside_at(I... i) const {
 #if defined(CELER_CUDA) && !defined(CELER_FOLD) && !defined(CELER_CHECK)
-    const int at[] = {int(i)...};
-    const T *p = this->origin + here[D - 1];
-    if constexpr (D > 1) p += index(here[0]) * this->stride0;
-    if constexpr (D > 2) p += index(here[1]) * this->stride1;
-    if constexpr (D > 1) p += index(at[0] - here[0]) * this->stride0;
-    if constexpr (D > 2) p += index(at[1] - here[1]) * this->stride1;
-    return p[at[D - 1] - here[D - 1]];
+    const span at[] = {span(i)...};
+    return by_distance(at, *this);
 #else
     return element(short_index(i)...);
 #endif
+  }
+
+#ifdef CELER_CUDA
+  // As far from the item as it is: the item's place is found once, and
+  // distances are constants mostly, of which nothing is computed. They are in
+  // strides of `own`.
+  template <class A>
+  __device__ __forceinline__ const T &by_distance(const span *at,
+                                                  const A &own) const {
+    const T *p = this->origin + here[D - 1];
+    if constexpr (D > 1) p += index(here[0]) * this->stride0;
+    if constexpr (D > 2) p += index(here[1]) * this->stride1;
+    if constexpr (D > 1) p += index(at[0] - here[0]) * own.stride0;
+    if constexpr (D > 2) p += index(at[1] - here[1]) * own.stride1;
+    return p[at[D - 1] - here[D - 1]];
+  }
+  CELER_FN T found(const span *at) const {
+    accessor<const T, D> own = *this;
+#ifndef CELER_WIDE
+    renew(own);
+#endif
+    return by_distance(at, own);
+  }
+#else
+  CELER_FN T found(const span *at) const {
+    if constexpr (D == 1) return element(at[0]);
+    if constexpr (D == 2) return element(at[0], at[1]);
+    if constexpr (D == 3) return element(at[0], at[1], at[2]);
+  }
+#endif
+
+  // Where an index may leave the buffer, and the item does not.
+  template <class... I> CELER_FN T led_back(I... i) const {
+    span at[] = {span(i)...}, beyond = 0;
+#ifdef CELER_CUDA
+#pragma unroll
+#endif
+    for (int d = 0; d < D; ++d) {
+      if (known == (d < D - 1 ? at_ends : inside_row)) continue;
+      const span size = edges->size[d], turn = edges->turn, from = at[d];
+      const span low = edges->low[d], high = edges->high[d];
+      span below = all_if_negative(from);
+      span above = all_if_negative(size - 1 - from);
+#ifdef CELER_CUDA // it does so on the side to which it leads from its item
+      if (from >= here[d]) below = 0;
+      if (from <= here[d]) above = 0;
+#endif
+      if (known != far_out)
+        at[d] += (below & (low + turn * from - from)) +
+                 (above & (high + turn * from - from));
+      else if (below | above)
+        at[d] = come_back(from, size, low, high, turn);
+      beyond |= below | above;
+    }
+    T value = found(at);
+    beyond &= edges->constant;
+#ifndef CELER_CUDA
+    if (known == inside_row) return blended(value, edges->beyond(), beyond);
+#endif
+    if (beyond) value = edges->beyond();
+    return value;
   }
 
   template <class... I> CELER_FN T anywhere_at(I... i) const {
@@ -142,7 +219,7 @@ private:
     if (is_too_far(at)) return element(i...);
 #endif
 #if defined(CELER_CUDA) && !defined(CELER_STREAM)
-    bool stays = true; // most do, of an item beside an edge
+    bool stays = true; // most do
 #pragma unroll
     for (int d = 0; d < D; ++d)
       stays = stays && at[d] >= 0 && at[d] < edges->size[d];
@@ -188,21 +265,6 @@ static CELER_FN near<T, D> knowing(near<T, D> p) {
 
 #ifdef CELER_CUDA
 
-template <class T, int D>
-static __device__ __forceinline__ bool stays(const near<T, D> &p) {
-  return p.known == inside;
-}
-
-template <class T, int D>
-static __device__ __forceinline__ void narrow(index *low, index *high,
-                                              const near<T, D> &p) {
-  for (int d = 0; d < D; ++d) {
-    const index reach = p.edges->reach[d], end = p.edges->size[d] - reach;
-    if (low[d] < reach) low[d] = reach;
-    if (high[d] > end) high[d] = end;
-  }
-}
-
 template <class T, int D, class S, int K> struct bind<near<T, D>, S, K> {
   template <class A>
   static __device__ __forceinline__ near<T, D>
@@ -214,17 +276,17 @@ template <class T, int D, class S, int K> struct bind<near<T, D>, S, K> {
     p.known = anywhere;
     if constexpr (S::first::kind == an_item) {
       static_assert(S::dims == D, "near<T, D> is for items of D dimensions");
-      for (int d = 0; d < D; ++d) p.here[d] = int(item[d]);
 #ifdef CELER_CHECK
       p.known = held_to_reach;
 #else
+      for (int d = 0; d < D; ++d) p.here[d] = span(item[d]);
+#ifdef CELER_FOLD
+      inner<D> all;
+      all.keep(p);
       bool within = true;
-#pragma unroll
-      for (int d = 0; d < D; ++d)
-        within = within && item[d] >= p.edges->reach[d] &&
-                 item[d] < p.edges->size[d] - p.edges->reach[d] &&
-                 p.edges->size[d] <= 0x7fffffff;
+      for (int d = 0; d < D; ++d) within = within && all.holds(d, p.here[d]);
       if (within) p.known = inside;
+#endif
 #endif
     }
     return p;
@@ -240,25 +302,6 @@ template <class T, int D, int V, index At> struct bind<near<T, D>, V, At> {
     memcpy((void *)p.edges, c->values + At, sizeof p.edges);
     p.known = anywhere;
     return p;
-  }
-};
-
-// Items from which no index leaves a buffer.
-template <int D> struct inner {
-  index begin[D], end[D];
-
-  template <class P> CELER_FN void keep(const P &) {
-  }
-  template <class T, int E> CELER_FN void keep(const near<T, E> &p) {
-    static_assert(E == D, "near<T, D> is for items of D dimensions");
-    for (int d = 0; d < D; ++d) {
-      const index least = p.edges->reach[d], most = p.edges->size[d] - least;
-      if (least > begin[d]) begin[d] = least;
-      if (most < end[d]) end[d] = most;
-    }
-  }
-  CELER_FN bool holds(int d, index i) const {
-    return i >= begin[d] && i < end[d];
   }
 };
 
@@ -279,9 +322,9 @@ template <auto F, int D, class X> struct near_loop {
 
   // Items [begin, end) of a row.
   template <int Known, class... A>
-  static CELER_FN void span(const call *c, index i, index j, X begin, X end,
+  static CELER_FN void part(const call *c, index i, index j, X begin, X end,
                             A &...a) {
-    if constexpr (in_order || Known != inside) {
+    if constexpr (in_order || (Known != inside && Known != inside_row)) {
       for (X k = begin; k < end; ++k) one<Known>(c, i, j, k, a...);
     } else {
       CELER_INDEPENDENT
@@ -293,17 +336,22 @@ template <auto F, int D, class X> struct near_loop {
   static CELER_FN void row(const call *c, const inner<D> &all, index i, index j,
                            X begin, X end, A &...a) {
 #ifdef CELER_CHECK
-    span<held_to_reach>(c, i, j, begin, end, a...);
+    part<held_to_reach>(c, i, j, begin, end, a...);
 #else
+    if (all.far) return part<far_out>(c, i, j, begin, end, a...);
     const bool stays = (D < 2 || all.holds(0, i)) && (D < 3 || all.holds(1, j));
-    const X from =
-        stays ? clamp(all.begin[D - 1], index(begin), index(end)) : end;
+    const X from = clamp(all.begin[D - 1], index(begin), index(end));
     const X to = clamp(all.end[D - 1], index(from), index(end));
 #pragma GCC unroll 1
-    for (int part = 0; part < 2; ++part) {
-      span<anywhere>(c, i, j, part == 0 ? begin : to, part == 0 ? from : end,
-                     a...);
-      if (part == 0) span<inside>(c, i, j, from, to, a...);
+    for (int side = 0; side < 2; ++side) {
+      const X first = side == 0 ? begin : to, last = side == 0 ? from : end;
+      if (stays) {
+        part<at_ends>(c, i, j, first, last, a...);
+        if (side == 0) part<inside>(c, i, j, from, to, a...);
+      } else {
+        part<far_out>(c, i, j, first, last, a...);
+        if (side == 0) part<inside_row>(c, i, j, from, to, a...);
+      }
     }
 #endif
   }
@@ -311,10 +359,6 @@ template <auto F, int D, class X> struct near_loop {
   template <class... A> static CELER_FN void run(const call *c, A &...a) {
     const box &b = c->chunk;
     inner<D> all;
-    for (int d = 0; d < D; ++d) {
-      all.begin[d] = 0;
-      all.end[d] = c->range.max[d];
-    }
     (all.keep(a), ...);
     strips<X>(c, D - 1, [&](X begin, X end) CELER_ALWAYS {
       for (index i = D > 1 ? b.min[0] : 0; i < (D > 1 ? b.max[0] : 1); ++i)

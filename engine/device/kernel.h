@@ -119,7 +119,8 @@ void cel_compile_count(cel_compiled *out);
 /* What works must stand. */
 typedef struct cel_suits {
   int64_t row; /* items of the range along its last dimension */
-  bool wide;   /* memory whose rows or planes hold 2^31 elements or more */
+  bool wide;   /* memory of 2^31 rows or more, or whose rows or planes hold so
+                  many elements */
   bool folds;  /* a task that may be a member of a fold (fold/shape.h), and then
                   is not contracted unless its source says so */
   int32_t items; /* of a group; 0: without */

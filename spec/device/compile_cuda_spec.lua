@@ -135,7 +135,7 @@ describe("cel_module_begin_images", function()
   end)
 
   needs_nvrtc("takes what lies around items, checked or not", function()
-    for _, check in ipairs { "", "-DCELER_CHECK", "-DCELER_SAMPLE" } do
+    for _, check in ipairs { "", "-DCELER_CHECK", "-DCELER_SAMPLE", "-DCELER_WIDE" } do
       local m, _, message = k.check_cuda([[
         kernel void f(item<2> it, int a, near<float2, 2> u, out<float, 2> v, in<int, 1> w) {
           v(it[0], it[1]) = u(it[0] - 1, it[1] + a).x + w(0);

@@ -217,7 +217,8 @@ static bool is_wide(const cel_group *group) {
     const cel_box *extent = &group->access[i].buffer->extent;
     int64_t row = extent->max[2] - extent->min[2];
     int64_t rows = extent->max[1] - extent->min[1];
-    wide = wide || (row > 0 && rows > INT32_MAX / row);
+    wide = wide || (row > 0 && rows > INT32_MAX / row) ||
+           extent->max[0] - extent->min[0] > INT32_MAX;
   }
   return wide;
 }

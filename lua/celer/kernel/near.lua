@@ -10,17 +10,24 @@ local types = require "celer.data.types"
 
 local M = {}
 
--- As near.cuh has them.
-local kinds = { periodic = 0, clamped = 1, mirrored = 2, constant = 3 }
-local OUTSIDE = 56 -- bytes before it
+local OUTSIDE = 112 -- bytes before it
 
 ffi.cdef [[
 struct celer_edge {
-  int64_t size[3], reach[3];
-  int32_t kind;
+  int64_t size[3], reach[3], low[3], high[3];
+  int32_t turn, constant, is_far;
 };
 ]]
 assert(ffi.sizeof "struct celer_edge" == OUTSIDE, "celer::edge has the same")
+
+-- Index i of n that leaves the buffer stands for low + turn * i, or high + turn * i: what
+-- these are.
+local leads = {
+  periodic = function(n) return 1, n, -n end,
+  clamped = function(n) return 0, 0, n - 1 end,
+  mirrored = function(n) return -1, -1, 2 * n - 1 end,
+}
+leads.constant = leads.clamped
 
 local packed = setmetatable({}, { __mode = "k" }) -- mapper -> buffer -> what pack gave
 
@@ -28,9 +35,12 @@ local function pack(param, buffer, edge)
   local out = ffi.new("uint8_t[?]", param.edge.size)
   local head = ffi.cast("struct celer_edge *", out)
   for d = 1, buffer.dims do
-    head.size[d - 1], head.reach[d - 1] = buffer.extents[d], edge.reach[d]
+    local n, reach = buffer.extents[d], edge.reach[d]
+    head.size[d - 1], head.reach[d - 1] = n, reach
+    head.turn, head.low[d - 1], head.high[d - 1] = leads[edge.kind](n)
+    if reach > n and head.turn ~= 0 then head.is_far = 1 end
   end
-  head.kind = kinds[edge.kind]
+  head.constant = edge.kind == "constant" and -1 or 0
   if edge.kind ~= "constant" then return out end
   local element = ffi.new(ffi.typeof("$[1]", buffer.type.ctype))
   local fault = types.store(buffer.type, element, 0, edge.value)
