@@ -16,6 +16,7 @@
 --- - What an item touches lies in the derived boxes of chunks made at random. A box that is
 ---   overwritten without having been read is overwritten completely.
 --- - What the interpreter refuses has to be refused as a kernel, too.
+--- - A kernel that is compiled quickly does nothing that has no meaning in C++.
 ---
 --- The last line is `N functions, N refused, N differ, N leave their boxes, N of N boxes are
 --- tight`. With a FAULT (faults.lua) the compiler has that, which must be found.
