@@ -27,7 +27,8 @@ describe("random functions", function()
     { "-0 below 0", 19 }, { "a 0 in sight", 3005917 }, { "a lost field", 26 },
     { "a lost sign", 117 }, { "a lost store", 3 },
     { "a saturated integer", 13 }, { "a thin box", 1 }, { "a turn too few", 26 },
-    { "a turn too many", 11 }, { "another NaN", 5 }, { "another wrap", 29 }, { "no -0", 20 },
+    { "a turn too many", 11 }, { "a wrapped operand", 5121706 }, { "another NaN", 5 },
+    { "another wrap", 29 }, { "no -0", 20 },
     { "no rounding", 3 }, { "one more", 1 }, { "quotients of C", 22 }, { "remainders of C", 5 },
   } do
     it("show a compiler's fault: " .. case[1], function()

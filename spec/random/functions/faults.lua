@@ -49,6 +49,7 @@ local faults = {
     head = "template <class T> CELER_FN T c_mod(T a, T b) { return a % b; }\n" },
   ["quotients of C"] = { text = replacing("lua::div_whole<", "c_div<"),
     head = "template <class T> CELER_FN T c_div(T a, T b) { return a / b; }\n" },
+  ["a wrapped operand"] = { text = replacing("%(int%)%(%-%(", "(-(int)(") },
   ["another wrap"] = { text = replacing("lua::wrap_before<", "lua::wrap_behind<") },
   ["a saturated integer"] = { text = replacing("lua::whole<", "saturated<"),
     head = "template <class T> CELER_FN long long saturated(T x) {\n"
