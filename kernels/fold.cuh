@@ -1,7 +1,7 @@
 // fold.cuh -- CUDA: the steps of a fold in one launch. Stands behind the user's
 // text in a build of its own, with CELER_FOLD defined; engine/device/module/
-// module_fuse.c writes it and what follows: CELER_CHAIN, CELER_TILE or
-// CELER_FLOW.
+// module_fuse.c writes it and what follows: CELER_CHAIN, CELER_TILE, CELER_FLOW
+// or CELER_SHEET.
 //
 // Each step calls its kernel's function as it is. What changes is where the
 // accessors of the fold's arrays lead:
@@ -13,7 +13,8 @@
 //          around it as the steps reach, and computes step after step there. At
 //          each step what is right is less by that step's reach; what is right
 //          in the end goes to memory. Two blocks may both compute an item;
-//   stream a warp goes down the rows of some columns: stream.cuh.
+//   stream a warp goes down the rows of some columns: stream.cuh;
+//   sheet  a block keeps its part of each array in registers: sheet.cuh.
 // What no step writes is read where it is.
 namespace celer {
 
@@ -582,4 +583,7 @@ struct fold<fold_elements<E...>, Steps...> {
   }
 #ifdef CELER_STREAM
 #include "stream.cuh"
+#endif
+#ifdef CELER_SHEET
+#include "sheet.cuh"
 #endif

@@ -1,10 +1,10 @@
 /* fold_check random COUNT SEED | speed NAME N STEPS, and compiler options
  *
  * Folds as one launch on a GPU against their steps one after another, to the
- * bit: stencils with tiles in shared memory or streams, chains in registers.
+ * bit: stencils by tiles, streams or sheets, chains in registers.
  * `speed`: one of wave, gray, five over N x N items, or flow over N, in turns
- * with plain launches. Exits with 77 and a reason where there is no GPU. Run by
- * fold_spec.lua.
+ * with plain launches; wave:tile, :stream or :sheet so. Exits with 77 and a
+ * reason where there is no GPU. Run by fold_spec.lua.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -299,8 +299,8 @@ static void let_go(void) {
     cel_work_release((cel_work *)(uintptr_t)fold.step[s].work);
 }
 
-/* Until it is compiled, of all steps: tiles, which serve until there is the
- * stream, may take fewer. */
+/* Until it is compiled, of all steps: tiles, which serve until there is
+ * another, may take fewer. */
 static void fuse(void) {
   const int32_t steps = fold.face.steps;
   const int64_t begin = cel_now_ns();
@@ -313,7 +313,7 @@ static void fuse(void) {
       exit(1);
     }
     if (fold.face.manner != CEL_FOLD_PLAIN && fold.face.steps == steps &&
-        (fused->way != CEL_FUSED_TILE || cel__cuda_fold_stream_items > 0))
+        (fused->way != CEL_FUSED_TILE || cel__cuda_fold_way == CEL_FUSED_TILE))
       break;
     if (cel_now_ns() - begin > 100000000000) {
       printf("the fused entry of %d steps does not come\n", steps);
@@ -375,19 +375,28 @@ static void choose_fold(void) {
   int64_t h = pick(1, 300), w = pick(1, 300);
   int32_t which = kinds[pick(0, KINDS - 1)];
   int64_t rim[RIM] = {0};
-  bool stream =
-      which == FLOW || ((which == WAVE || which == OPEN || which == GRAY) &&
-                        cel_random_chance(&chosen, 60));
-  int32_t steps = (int32_t)pick(2, stream ? CEL_TUNE_FOLD_STREAM_STEPS
-                                          : CEL_TUNE_FOLD_TILE_STEPS);
-  cel__cuda_fold_stream_items = stream ? 0 : INT64_MAX;
+  static const cel_fused_way ways[] = {CEL_FUSED_TILE, CEL_FUSED_STREAM,
+                                       CEL_FUSED_SHEET};
+  static const int32_t most[] = {[CEL_FUSED_TILE] = CEL_TUNE_FOLD_TILE_STEPS,
+                                 [CEL_FUSED_STREAM] =
+                                     CEL_TUNE_FOLD_STREAM_STEPS,
+                                 [CEL_FUSED_SHEET] = CEL_TUNE_FOLD_SHEET_STEPS};
+  cel_fused_way way = which == FLOW ? CEL_FUSED_STREAM : CEL_FUSED_TILE;
+  if (which == WAVE || which == GRAY)
+    way = ways[pick(0, 2)];
+  else if (which == OPEN)
+    way = ways[pick(0, 1)];
+  bool stream = way != CEL_FUSED_TILE;
+  int32_t steps = (int32_t)pick(2, most[way]);
+  cel__cuda_fold_way = way;
   if (stream) {
-    h = pick(16, 300);
-    w = pick(16, 900);
+    h = pick(way == CEL_FUSED_SHEET ? 96 : 16, 300);
+    w = pick(way == CEL_FUSED_SHEET ? 128 : 16, 900);
   }
-  if (stream && which == GRAY && steps > 4) steps = 4;
+  if (way == CEL_FUSED_STREAM && which == GRAY && steps > 4) steps = 4;
   bool keeps = cel_random_chance(&chosen, 50), row = which == FLOW;
-  for (int i = 0; i < RIM && (which == OPEN || cel_random_chance(&chosen, 50));
+  for (int i = 0; i < RIM && way != CEL_FUSED_SHEET &&
+                  (which == OPEN || cel_random_chance(&chosen, 50));
        ++i)
     rim[i] = row && i > 1 ? 0 : pick(1, 4);
   if (row) {
@@ -508,8 +517,14 @@ static int64_t time_of(cel_job *job, int32_t jobs, int32_t times) {
 static void speed(const char *name, int64_t n, int32_t steps) {
   enum { TURNS = 5, TIMES = 10 };
   cel_job plain[STEPS];
-  bool five = strcmp(name, "five") == 0, gray = strcmp(name, "gray") == 0;
-  bool row = strcmp(name, "flow") == 0;
+  bool five = strncmp(name, "five", 4) == 0,
+       gray = strncmp(name, "gray", 4) == 0;
+  bool row = strncmp(name, "flow", 4) == 0;
+  static const char *const ways[] = {[CEL_FUSED_TILE] = ":tile",
+                                     [CEL_FUSED_STREAM] = ":stream",
+                                     [CEL_FUSED_SHEET] = ":sheet"};
+  for (int way = CEL_FUSED_TILE; way <= CEL_FUSED_SHEET; ++way)
+    if (strstr(name, ways[way]) != NULL) cel__cuda_fold_way = way;
   reserve_all(row ? n : n * n);
   static const int64_t rim[RIM];
   start_fold(steps, five || gray ? 4 : 2, row ? 1 : 2, n, row ? 1 : n, rim);

@@ -2,7 +2,7 @@
 // against their steps one after another. fold_spec.lua puts the headers and the
 // kernels before this. A second argument plants a fault, to be found.
 namespace celer {
-uint4 fold_room[64 * 64 * 4 * 4 / sizeof(uint4)];
+uint4 fold_room[(227 << 10) / sizeof(uint4)];
 }
 
 static int wrong;
@@ -75,6 +75,15 @@ static unsigned over(int n, int by) {
   return unsigned((n + by - 1) / by);
 }
 
+// How a fold goes; of a stream so many rows are a block's, of a sheet so many
+// warps.
+enum way { TILE, STREAM, SHEET };
+struct manner {
+  way by;
+  int each;
+};
+constexpr int HIGH = 5;
+
 // Of a stream, whose first and last warp beside others have half as many rows.
 constexpr int K = 4;
 static unsigned warps_of(const area &chunk, int rows) {
@@ -106,6 +115,13 @@ static void run_stream(const void *a) {
 static void run_tiles(const void *a) {
   wave_fold::tile<celer::margin<K, K, K, K>>(*(const wave_fold::packed *)a);
 }
+static void run_sheet(const void *a) {
+  using sheet = celer::sheet<
+      celer::margin<K, K, K, K>, HIGH,
+      celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
+      WAVE(3, 0, 1), WAVE(2, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
+  sheet::run(*(const wave_fold::packed *)a);
+}
 
 // Steps that compute less than the next one reads.
 static void run_short(const void *a) {
@@ -122,6 +138,39 @@ static void run_short_stream(const void *a) {
   stream::run(*(const stream::packed *)a);
 }
 
+static void run_short_sheet(const void *a) {
+  using sheet = celer::sheet<
+      celer::margin<K, K, K, K>, HIGH,
+      celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>,
+      WAVE(3, 0, 1), WAVE(1, 1, 0), WAVE(1, 0, 1), WAVE(0, 1, 0)>;
+  sheet::run(*(const sheet::packed *)a);
+}
+
+// Blocks of `size` that lie within n items, for [min, max) of them.
+static unsigned sheets_of(int min, int max, int n, int size) {
+  const int first = std::max(min - K, 0);
+  const int last = std::min(max + K, n) - size - first;
+  return 1 + (last > 0 ? over(last, size - 2 * K) : 0);
+}
+
+// One launch of so many blocks for the chunk.
+template <class Packed, class Run>
+static void launch_fold(Packed &p, const area &chunk, const manner &m,
+                        Run *run) {
+  const int height = chunk.max[0] - chunk.min[0],
+            width = chunk.max[1] - chunk.min[1];
+  const int n[] = {int(p.launch.where.range[0]), int(p.launch.where.range[1])};
+  p.launch.where.flags = unsigned(m.each);
+  if (m.by == STREAM)
+    launch(p, warps_of(chunk, m.each), 1, 32, 1, run);
+  else if (m.by == SHEET)
+    launch(p, sheets_of(chunk.min[1] & -4, chunk.max[1], n[1], 128),
+           sheets_of(chunk.min[0], chunk.max[0], n[0], m.each * HIGH), 32,
+           unsigned(m.each), run);
+  else
+    launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8, run);
+}
+
 static area grown(const area &box, int by, const area &within) {
   area r = box;
   for (int d = 0; d < 2; ++d) {
@@ -131,8 +180,7 @@ static area grown(const area &box, int by, const area &within) {
   return r;
 }
 
-// Of a stream, `rows` are a block's; of tiles it is 0.
-static void tiles(int h, int w, const area &chunk, int rows) {
+static void tiles(int h, int w, const area &chunk, const manner &m) {
   const area all = {{0, 0}, {h, w}};
   plane up(h, w), u(h, w), to0 = up, to1 = u, was0 = up, was1 = u;
   wave_fold::packed p;
@@ -163,15 +211,10 @@ static void tiles(int h, int w, const area &chunk, int rows) {
     launch(*s, over(int(s->where.extent[1]), 32),
            over(int(s->where.extent[0]), 32), 32, 8, run_wave);
   }
-  const int height = chunk.max[0] - chunk.min[0],
-            width = chunk.max[1] - chunk.min[1];
-  p.launch.where.flags = unsigned(rows);
-  if (rows > 0)
-    launch(p, warps_of(chunk, rows), 1, 32, 1,
-           wrong == 2 ? run_short_stream : run_stream);
-  else
-    launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
-           wrong == 2 ? run_short : run_tiles);
+  void (*const run[])(const void *) = {run_tiles, run_stream, run_sheet};
+  void (*const amiss[])(const void *) = {run_short, run_short_stream,
+                                         run_short_sheet};
+  launch_fold(p, chunk, m, wrong == 2 ? amiss[m.by] : run[m.by]);
   // What is not of the chunk was not touched.
   plane want0 = was0, want1 = was1;
   for (int i = chunk.min[0]; i < chunk.max[0]; ++i)
@@ -212,7 +255,8 @@ template <auto F, int... Table> struct rimmed {
 };
 
 // Of the second array only the rim is loaded: its first step writes the rest.
-template <class Of, bool Table> static void rims(int h, int w, int rows) {
+template <class Of, bool Table>
+static void rims(int h, int w, const manner &m) {
   const area range = {{1, 2}, {h - 3, w - 1}}, all = {{0, 0}, {h, w}};
   plane a(h, w), b(h, w), fa = a, fb = b, to = a, tob = b, by(7, 5);
   typename Of::fold::packed p;
@@ -241,14 +285,7 @@ template <class Of, bool Table> static void rims(int h, int w, int rows) {
     launch(*s, over(int(s->where.extent[1]), 32),
            over(int(s->where.extent[0]), 32), 32, 8, Of::run_one);
   }
-  const int height = range.max[0] - range.min[0],
-            width = range.max[1] - range.min[1];
-  p.launch.where.flags = unsigned(rows);
-  if (rows > 0)
-    launch(p, warps_of(range, rows), 1, 32, 1, Of::run_stream);
-  else
-    launch(p, over(width, 64 - 2 * K), over(height, 64 - 2 * K), 64, 8,
-           Of::run_tiles);
+  launch_fold(p, range, m, m.by == STREAM ? Of::run_stream : Of::run_tiles);
   must(memcmp(a.at.data(), to.at.data(), a.at.size() * sizeof(float)) == 0,
        "within a rim");
   must(memcmp(b.at.data(), tob.at.data(), b.at.size() * sizeof(float)) == 0,
@@ -460,32 +497,41 @@ static area part_of(int h, int w) {
 }
 
 int main(int argc, char **argv) {
-  const bool streams = strcmp(argv[1], "stream") == 0;
-  const bool tiled = streams || strcmp(argv[1], "tile") == 0;
+  const char *what = argv[1];
+  const bool sheets = strcmp(what, "sheet") == 0;
+  const bool streams = sheets || strcmp(what, "stream") == 0;
+  const bool tiled = streams || strcmp(what, "tile") == 0;
+  const auto some = [&](int most) {
+    return sheets    ? manner{SHEET, pick(3, 9)}
+           : streams ? manner{STREAM, pick(1, most)}
+                     : manner{TILE, 0};
+  };
   if (argc > 2) wrong = atoi(argv[2]);
   for (int i = 0; i < 12; ++i) {
-    const int h = pick(streams ? 16 : 1, 150);
-    const int w = streams ? pick(16, 700) : pick(1, 150);
+    const int h = pick(sheets ? 45 : streams ? 16 : 1, sheets ? 110 : 150);
+    const int w = sheets    ? pick(128, 380)
+                  : streams ? pick(16, 700)
+                            : pick(1, 150);
     const area chunk = i % 3 == 0 ? area{{0, 0}, {h, w}} : part_of(h, w);
     if (tiled)
-      tiles(h, w, chunk, streams ? pick(1, 40) : 0);
-    else if (strcmp(argv[1], "row") == 0)
+      tiles(h, w, chunk, some(40));
+    else if (strcmp(what, "row") == 0)
       row(w * 16, i % 3 == 0 ? 0 : pick(0, w), pick(w + 1, w * 16));
-    else if (strcmp(argv[1], "sum") == 0)
+    else if (strcmp(what, "sum") == 0)
       sums_of_chains(h, w, chunk);
     else
       chains(h, w, chunk);
   }
-  if (streams) tiles(130, 900, {{0, 0}, {130, 900}}, 40);
-  if (tiled) tiles(250, 200, {{0, 0}, {250, 200}}, 0);
-  for (int i = 0; i < 6 && tiled; ++i) {
+  if (streams && !sheets) tiles(130, 900, {{0, 0}, {130, 900}}, some(40));
+  if (tiled && !streams) tiles(250, 200, {{0, 0}, {250, 200}}, some(0));
+  for (int i = 0; i < 6 && tiled && !sheets; ++i) {
     const int h = pick(16, 90), w = pick(16, streams ? 600 : 150);
-    const int rows = streams ? pick(1, 40) : 0;
-    rims<rimmed<&open>, false>(h, w, rows);
-    rims<rimmed<&through, -1>, true>(h, w, rows);
+    rims<rimmed<&open>, false>(h, w, some(40));
+    rims<rimmed<&through, -1>, true>(h, w, some(40));
   }
   // What is inner ends where the range does.
-  if (streams) tiles(24, 500, {{0, 0}, {24, 500}}, 10);
-  if (tiled) tiles(172, 172, {{0, 0}, {172, 172}}, 0);
+  if (streams && !sheets) tiles(24, 500, {{0, 0}, {24, 500}}, some(10));
+  if (sheets) tiles(45, 128, {{0, 0}, {45, 128}}, {SHEET, 9});
+  if (tiled && !streams) tiles(172, 172, {{0, 0}, {172, 172}}, some(0));
   printf("alike\n");
 }

@@ -48,7 +48,8 @@ describe("a fold's launch", function()
   setup(function()
     local host = assert(io.open("spec/kernels/fold_host.cc")):read("*a")
     scratch.write(folder .. "/unit.cpp", table.concat({
-      '#include "spec/device/gpu_host.h"', "#define CELER_FOLD 1", "#define CELER_STREAM 1", k.header,
+      '#include "spec/device/gpu_host.h"', "#define CELER_FOLD 1", "#define CELER_STREAM 1",
+      "#define CELER_SHEET 1", k.header,
       (k.embedded("reduce.cuh"):gsub("extern __shared__", "extern")), KERNELS,
       (k.embedded("fold.cuh"):gsub("extern __shared__", "extern")),
       "#undef min\n#undef max\n", host,
@@ -63,14 +64,15 @@ describe("a fold's launch", function()
     return celer.exec({ program, ... })
   end
 
-  for _, way in ipairs({ "tile", "stream", "row", "chain", "sum" }) do
+  for _, way in ipairs({ "tile", "stream", "sheet", "row", "chain", "sum" }) do
     it(("by %s has the bits of its steps, whatever its size"):format(way), function()
       local r = run(way)
       assert.equal("alike\n", r.stdout .. r.stderr)
     end)
   end
 
-  local faults = { "tile 1", "tile 2", "stream 1", "stream 2", "row 1", "chain 1", "sum 1" }
+  local faults = { "tile 1", "tile 2", "stream 1", "stream 2", "sheet 1", "sheet 2", "row 1",
+    "chain 1", "sum 1" }
   for _, fault in ipairs(faults) do
     it("is found to be wrong where it is: " .. fault, function()
       local r = run(fault:match("(%l+) (%d)"))
@@ -85,7 +87,8 @@ describe("a fold's entry", function()
   local elements = "celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>"
 
   local function entry(macro, kernel, steps, m)
-    local line = { macro, "(", m and margins(steps) or "", elements }
+    local rows = macro == "CELER_SHEET" and "6, 16, " or ""
+    local line = { macro, "(", m and margins(steps) or "", rows, elements }
     for s = 1, steps do
       local left = m and steps - s or 0
       local arrays = s % 2 == 1 and "0, 1" or "1, 0"
@@ -97,11 +100,15 @@ describe("a fold's entry", function()
   end
 
   for _, case in ipairs({ { "CELER_TILE", "wave", 4, true }, { "CELER_FLOW", "wave", 4, true },
-      { "CELER_FLOW", "open", 3, true }, { "CELER_CHAIN", "first", 2 } }) do
+      { "CELER_FLOW", "open", 3, true }, { "CELER_SHEET", "wave", 2, true },
+      { "CELER_CHAIN", "first", 2 } }) do
     it(("compiles for a GPU: %s of %d steps of %s"):format(case[1], case[3], case[2]), function()
       if not nvrtc then return pending("no NVRTC here") end
       local options = { "-DCELER_FOLD=1" }
       if case[1] == "CELER_FLOW" then options[2] = "-DCELER_STREAM=1" end
+      if case[1] == "CELER_SHEET" then
+        options[2], options[3] = "-DCELER_STREAM=1", "-DCELER_SHEET=1"
+      end
       local kernels = KERNELS:match("^(.-)kernel void total") -- which takes reduce.cuh
       local made, _, why = k.check_cuda(
         kernels .. k.embedded("fold.cuh") .. entry(unpack(case)),

@@ -15,6 +15,7 @@ enum {
   TILE = 64,
   TILE_ROWS = 8, /* of a thread */
   ARGUMENTS = 4096,
+  COLUMNS = CEL_FUSED_LANES * CEL_FUSED_OWN, /* of a warp */
   SHARED = 227 << 10, /* of a block at most, by the GPUs of today */
   LEAST = 16          /* items of a tile that are right in the end */
 };
@@ -48,6 +49,12 @@ void cel__cuda_fold_margin(const cel_fold_job *fold, int32_t step,
   for (int32_t s = step + 1; s < fold->steps; ++s)
     for (int i = row ? 2 : 0; i < 4; ++i)
       out[i] += reach(&fold->step[s], row ? 0 : i / 2, i % 2 == 1);
+}
+
+static bool reads_array(const cel_fold_call *step, int32_t array) {
+  for (int32_t k = 0; k < step->call.views; ++k)
+    if (step->use[k].array == array && !step->use[k].writes) return true;
+  return false;
 }
 
 static bool reaches_in(const cel_fold_job *fold, int d) {
@@ -89,37 +96,83 @@ static int32_t whole_lanes(int32_t columns) {
   return (columns + CEL_FUSED_OWN - 1) & -CEL_FUSED_OWN;
 }
 
+/* Whether a step may go by lanes that have some columns each, and read beside
+ * them no further than the next lane has it. They also compute columns that are
+ * not right, of values that never come together, and so what goes on until
+ * values are alike might never end, nor would an index into a table have to lie
+ * in it. What views do at edges by themselves would be compiled for each
+ * element that is read, which takes minutes. */
+static bool goes_by_lanes(const cel_fold_call *step, int32_t dims) {
+  if (step->work->cuda->edges || !step->work->cuda->straight) return false;
+  for (int32_t k = 0; k < step->call.views; ++k) {
+    const cel_fold_view *use = &step->use[k];
+    if (use->array < 0 && !use->writes &&
+        cel_box_volume(&step->call.view[k].box) > 1)
+      return false;
+    if (use->array >= 0 && dims > 1 && cel_fold_reaches(use) &&
+        !use->along_axes)
+      return false;
+  }
+  for (int above = 0; above < 2; ++above)
+    if (reach(step, dims - 1, above) > CEL_FUSED_OWN) return false;
+  return true;
+}
+
+static int32_t rows_around(const cel_fold_call *step) {
+  return reach(step, 0, false) + reach(step, 0, true);
+}
+
 /* Whether threads may keep their columns of what all steps write: so much as
- * registers hold, and read beside it no further than the next lane has it. They
- * also compute columns that are not right, of values that never come together,
- * and so what goes on until values are alike might never end, nor would an
- * index into a table have to lie in it. What views do at edges by themselves
- * would be compiled for each element that is read, which takes minutes. */
+ * registers hold. */
 static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
   const int32_t dims = fold->step[0].work->cuda->dims;
   uint32_t held = 0;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
     uint32_t written = 0;
-    if (step->work->cuda->edges || !step->work->cuda->straight) return false;
+    if (!goes_by_lanes(step, dims)) return false;
     for (int32_t k = 0; k < step->call.views; ++k) {
       const cel_fold_view *use = &step->use[k];
-      if (use->array < 0 && !use->writes &&
-          cel_box_volume(&step->call.view[k].box) > 1)
-        return false;
-      if (use->array < 0) continue;
-      if (dims > 1 && cel_fold_reaches(use) && !use->along_axes) return false;
-      if (use->writes) written += fold->array[use->array].element_size;
+      if (use->array >= 0 && use->writes)
+        written += fold->array[use->array].element_size;
     }
-    for (int above = 0; above < 2; ++above)
-      if (reach(step, dims - 1, above) > CEL_FUSED_OWN) return false;
-    int32_t rows = 0;
-    if (dims > 1) rows = reach(step, 0, false) + reach(step, 0, true);
+    int32_t rows = dims > 1 ? rows_around(step) : 0;
     held += written * (uint32_t)(rows > 0 ? rows : 1);
   }
   return held <= CEL_TUNE_FOLD_STREAM_BYTES &&
-         whole_lanes(around[2]) + whole_lanes(around[3]) <=
-             CEL_FUSED_LANES * CEL_FUSED_OWN / 2;
+         whole_lanes(around[2]) + whole_lanes(around[3]) <= COLUMNS / 2;
+}
+
+/* Whether threads may keep some rows of all arrays; of how many, and with how
+ * much of shared memory for each warp. */
+static bool sheets(const cel_fold_job *fold, cel_fused *out) {
+  enum { HIGHEST = 6, LOWEST = 3 };
+  enum { LITTLE = 8, MOST = 16, FEW = 12 }; /* warps, by an element's bytes */
+  const int32_t *around = out->around;
+  uint32_t element = 0;
+  for (int32_t a = 0; a < fold->arrays; ++a)
+    element += fold->array[a].element_size;
+  out->high = (int32_t)(CEL_TUNE_FOLD_SHEET_BYTES / element);
+  if (out->high > HIGHEST) out->high = HIGHEST;
+  out->warps = element > LITTLE ? FEW : MOST;
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_fold_call *step = &fold->step[s];
+    uint32_t shown = 0;
+    if (!goes_by_lanes(step, 2) || reach(step, 0, false) > out->high ||
+        reach(step, 0, true) > out->high)
+      return false;
+    for (int32_t k = 0; k < step->call.views; ++k)
+      if (step->use[k].array < 0 && !step->use[k].writes) return false;
+    for (int32_t a = 0; a < fold->arrays; ++a)
+      if (reads_array(step, a))
+        shown +=
+            fold->array[a].element_size * COLUMNS * (uint32_t)rows_around(step);
+    if (2 * shown > out->shared_warp) out->shared_warp = 2 * shown;
+  }
+  return out->high >= LOWEST &&
+         (uint32_t)out->warps * out->shared_warp <= SHARED &&
+         out->warps * out->high >= around[0] + around[1] + LEAST &&
+         whole_lanes(around[2]) + whole_lanes(around[3]) <= COLUMNS / 2;
 }
 
 bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
@@ -142,6 +195,7 @@ bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
   if (dims > 2 || reaches_in(fold, 2) || out->reduces) return false;
   if (way == CEL_FUSED_STREAM) return streams(fold, out->around);
   if (dims != 2) return false;
+  if (way == CEL_FUSED_SHEET) return sheets(fold, out);
   out->shared = tile_bytes(fold, out->around);
   return out->shared > 0;
 }
@@ -174,6 +228,7 @@ static void shorten(cel_fold_job *fold, cel_fused_way way) {
       [CEL_FUSED_CHAIN] = CEL_FOLD_CALLS,
       [CEL_FUSED_TILE] = CEL_TUNE_FOLD_TILE_STEPS,
       [CEL_FUSED_STREAM] = CEL_TUNE_FOLD_STREAM_STEPS,
+      [CEL_FUSED_SHEET] = CEL_TUNE_FOLD_SHEET_STEPS,
   };
   cel_fused of;
   if (fold->steps > most[way]) fold->steps = most[way];
@@ -181,30 +236,57 @@ static void shorten(cel_fold_job *fold, cel_fused_way way) {
     --fold->steps;
 }
 
-int64_t cel__cuda_fold_stream_items = CEL_TUNE_FOLD_STREAM_ITEMS;
+int cel__cuda_fold_way = -1;
+
+/* A sheet's blocks lie within the range, which all that is read does. */
+static bool has_sheets(const cel_fold_job *fold, const cel_fused *of) {
+  const cel_box *range = &fold->step[0].call.range;
+  const int64_t rows = (int64_t)of->warps * of->high;
+  if (range->max[1] < COLUMNS || range->max[0] < rows) return false;
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
+      if (fold->step[s].use[k].array >= 0 &&
+          !cel_box_covers(range, &fold->step[s].call.view[k].box))
+        return false;
+  return true;
+}
+
+static bool may_go(const cel_fold_job *fold, cel_fused_way way) {
+  enum { SHORT = 4 * CEL_FUSED_OWN };
+  cel_fused of;
+  const int32_t dims = fold->step[0].work->cuda->dims;
+  for (int d = 0; d < dims; ++d)
+    if (fold->step[0].call.range.max[d] < SHORT) return false;
+  return cel__cuda_fold_pattern(fold, way, &of) &&
+         (way != CEL_FUSED_SHEET || has_sheets(fold, &of));
+}
 
 /* A stream's warps have much to do before anything is right, and at edges take
- * longer: for large chunks, or larger ones still where registers leave room for
- * few warps. Where dimensions are short an item may be near both ends. */
+ * longer: for large chunks, and larger ones still where registers leave room
+ * for few warps. Sheets compute more twice, and cost less to begin. Where
+ * dimensions are short an item may be near both ends. */
 static cel_fused_way way_of(const cel_fold_job *fold) {
-  enum { SHORT = 4 * CEL_FUSED_OWN, LITTLE = 8, LARGER = 8 };
-  cel_fused of;
+  enum { LITTLE = 8, LARGER = 8 };
   const cel_fold_job two = {.steps = 2,
                             .step = fold->step,
                             .arrays = fold->arrays,
                             .array = fold->array};
-  const cel_call *first = &fold->step[0].call;
-  const int32_t dims = fold->step[0].work->cuda->dims;
-  int64_t items = cel_box_volume(&first->chunk);
+  const bool row = fold->step[0].work->cuda->dims == 1;
+  int64_t items = cel_box_volume(&fold->step[0].call.chunk);
   uint32_t bytes = 0;
-  bool suits = true;
   if (!reaches_in(fold, 0) && !reaches_in(fold, 1)) return CEL_FUSED_CHAIN;
-  for (int d = 0; d < dims; ++d) suits = suits && first->range.max[d] >= SHORT;
+  if (cel__cuda_fold_way >= 0)
+    return may_go(&two, (cel_fused_way)cel__cuda_fold_way)
+               ? (cel_fused_way)cel__cuda_fold_way
+               : CEL_FUSED_TILE;
   for (int32_t a = 0; a < fold->arrays; ++a)
     bytes += fold->array[a].element_size;
   if (bytes > LITTLE) items /= LARGER;
-  if (dims > 1 && items < cel__cuda_fold_stream_items) suits = false;
-  return suits && cel__cuda_fold_pattern(&two, CEL_FUSED_STREAM, &of)
+  if (!row && items < CEL_TUNE_FOLD_SHEET_ITEMS &&
+      may_go(&two, CEL_FUSED_SHEET))
+    return CEL_FUSED_SHEET;
+  return (row || items >= CEL_TUNE_FOLD_STREAM_ITEMS) &&
+                 may_go(&two, CEL_FUSED_STREAM)
              ? CEL_FUSED_STREAM
              : CEL_FUSED_TILE;
 }
@@ -219,13 +301,13 @@ static bool is_ready(const cel_fused *fused) {
          atomic_load_explicit(&fused->ready, memory_order_acquire);
 }
 
-/* Tiles serve while streams are compiled, which takes seconds, and kernels that
+/* Tiles serve while others are compiled, which takes seconds, and kernels that
  * do not compile so, as they want to know where in memory an element lies. */
 cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold) {
   const int32_t steps = fold->steps;
   cel_fused_way way = fold->steps > 1 ? way_of(fold) : CEL_FUSED_CHAIN;
   const cel_fused *fused = fuse(fold, way);
-  if (way == CEL_FUSED_STREAM && !is_ready(fused)) {
+  if (way != CEL_FUSED_CHAIN && way != CEL_FUSED_TILE && !is_ready(fused)) {
     cel_fold_job tiled = *fold;
     tiled.steps = steps;
     const cel_fused *tile = fuse(&tiled, CEL_FUSED_TILE);
@@ -379,6 +461,58 @@ static void shape_stream(const cel_cuda_device *device, int32_t d,
   out->each = rows + 1;
 }
 
+/* What so many warps of a multiprocessor take together, about, in ns. */
+static int64_t cost_of_round(int64_t warps, int32_t steps) {
+  enum { BEGINS = 1200, LOADS = 100, WAITS = 170, STEP = 42 };
+  return BEGINS + warps * LOADS + steps * (WAITS + warps * STEP);
+}
+
+/* Blocks that lie within n items, of `size` each, for [min, max) of them; where
+ * they do not begin or end with all, so many are not right. */
+static uint32_t blocks_within(int64_t min, int64_t max, int64_t n, int32_t size,
+                              int32_t before, int32_t behind) {
+  const int64_t first = min > before ? min - before : 0;
+  const int64_t end = max + behind < n ? max + behind : n;
+  const int64_t more = end - first - size;
+  return 1 + (more > 0 ? over(more, size - before - behind) : 0);
+}
+
+/* Of how many warps a sheet's blocks are: a multiprocessor has room for some,
+ * of one block or of several, and blocks come in rounds. The fewer warps, the
+ * more is computed twice. */
+static void shape_sheets(const cel_cuda_device *device, int32_t d,
+                         const cel_fused *fused, const cel_call *last,
+                         int32_t steps, cel__launch_shape *out) {
+  const int32_t *around = fused->around;
+  const cel_box *chunk = &last->chunk;
+  const uint32_t across =
+      blocks_within(chunk->min[1] & -(int64_t)CEL_FUSED_OWN, chunk->max[1],
+                    last->range.max[1], COLUMNS, whole_lanes(around[2]),
+                    whole_lanes(around[3]));
+  const int64_t processors =
+      device->multiprocessors > 0 ? device->multiprocessors : 1;
+  int64_t least = INT64_MAX;
+  for (int32_t warps = fused->warps; warps > 0; --warps) {
+    const int32_t tall = warps * fused->high;
+    if (tall < around[0] + around[1] + LEAST) break;
+    const uint32_t down =
+        blocks_within(chunk->min[0], chunk->max[0], last->range.max[0], tall,
+                      around[0], around[1]);
+    const int64_t resident = fused->resident[d];
+    const int64_t at_once = resident > warps ? resident / warps : 1;
+    const int64_t of_one = /* blocks of a multiprocessor */
+        ((int64_t)across * down + processors - 1) / processors;
+    const int64_t rounds = of_one / at_once, rest = of_one % at_once;
+    int64_t takes = rounds * cost_of_round(at_once * warps, steps);
+    if (rest > 0) takes += cost_of_round(rest * warps, steps);
+    if (takes >= least) continue;
+    least = takes;
+    *out = (cel__launch_shape){.grid = {across, down, 1},
+                               .block = {CEL_FUSED_LANES, (uint32_t)warps, 1},
+                               .each = 1};
+  }
+}
+
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
                                 const cel_fold_job *fold, uint32_t lane,
                                 CUstream stream) {
@@ -388,6 +522,7 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
   unsigned char *at = arrays + (size_t)fold->arrays * sizeof(fold_array);
   cel_job step = {.kind = CEL_JOB_CALL};
   cel__launch_shape of;
+  uint32_t shared = fused->shared;
   for (int32_t s = 0; s < fold->steps; ++s) {
     step.work = fold->step[s].work;
     step.call = fold->step[s].call;
@@ -404,6 +539,11 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
   case CEL_FUSED_STREAM:
     shape_stream(&cuda->device[device], device, fused, step.work->cuda->dims,
                  &step.call.chunk, &of);
+    break;
+  case CEL_FUSED_SHEET:
+    shape_sheets(&cuda->device[device], device, fused, &step.call, fold->steps,
+                 &of);
+    shared = of.block[1] * fused->shared_warp;
     break;
   }
   if (fused->reduces) { /* as by itself, and so what its blocks come to */
@@ -424,5 +564,5 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
   void *params[] = {arguments};
   return cuda->api->cuLaunchKernel(
       fused->function[device], of.grid[0], of.grid[1], of.grid[2], of.block[0],
-      of.block[1], of.block[2], fused->shared, stream, params, NULL);
+      of.block[1], of.block[2], shared, stream, params, NULL);
 }

@@ -10,7 +10,8 @@ enum { CEL_FUSED_LANES = 32, CEL_FUSED_OWN = 4 };
 typedef enum cel_fused_way {
   CEL_FUSED_CHAIN,
   CEL_FUSED_TILE,
-  CEL_FUSED_STREAM
+  CEL_FUSED_STREAM,
+  CEL_FUSED_SHEET
 } cel_fused_way;
 
 /* An entry for folds of one pattern: of these kernels, whose views are these
@@ -20,11 +21,13 @@ typedef struct cel_fused {
   _Atomic(bool) ready; /* the functions are there; stays so */
   bool failed;         /* they will never be; the executor's */
   cel_fused_way way;
-  int32_t around[4]; /* but of CHAIN: below and above, of both dimensions */
-  bool reduces;      /* the last step does; of CHAIN */
-  uint32_t bytes;    /* of the launch's parameter */
-  uint32_t shared;   /* of a block, of TILE */
-  int32_t resident[CEL_DEVICES]; /* blocks of a multiprocessor, of STREAM */
+  int32_t around[4];    /* but of CHAIN: below and above, of both dimensions */
+  bool reduces;         /* the last step does; of CHAIN */
+  uint32_t bytes;       /* of the launch's parameter */
+  uint32_t shared;      /* of a block, of TILE */
+  uint32_t shared_warp; /* of each warp, of SHEET */
+  int32_t high, warps;  /* of SHEET: rows of a warp; warps at most */
+  int32_t resident[CEL_DEVICES]; /* warps of a multiprocessor, of those two */
   struct cel_cuda_trial *trials; /* of each size; none without functions */
   uint32_t held;                 /* by jobs: the executor's */
 } cel_fused;
@@ -39,8 +42,9 @@ bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
  * Thread: any. */
 void cel__cuda_fold_margin(const cel_fold_job *fold, int32_t step,
                            int32_t out[4]);
-/* Chunks of so many items go by streams; as tuned, but for specs. */
-extern int64_t cel__cuda_fold_stream_items;
+/* A cel_fused_way that folds which read around items go, if they can; -1, which
+ * it is but for specs: what is best for their size. */
+extern int cel__cuda_fold_way;
 /* See cel_backend. Thread: executor. */
 cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold);
 /* Puts the launch of a fold that is not PLAIN on a lane's stream. Thread: the

@@ -102,11 +102,14 @@ bool cel__fuse_line(const cel_fold_job *fold, const cel__texts *texts, int way,
       [CEL_FUSED_CHAIN] = "CELER_CHAIN(",
       [CEL_FUSED_TILE] = "CELER_TILE(",
       [CEL_FUSED_STREAM] = "CELER_FLOW(",
+      [CEL_FUSED_SHEET] = "CELER_SHEET(",
   };
   cel_text_format(out, "%s", macros[way]);
   if (way != CEL_FUSED_CHAIN)
     cel_text_format(out, "(%d, %d, %d, %d), ", of.around[0], of.around[1],
                     of.around[2], of.around[3]);
+  if (way == CEL_FUSED_SHEET)
+    cel_text_format(out, "%d, %d, ", of.high, of.warps);
   if (!add_elements(fold, out)) return false;
   for (int32_t s = 0; s < fold->steps; ++s) add_step(fold, texts, s, out);
   cel_text_format(out, ")\n");
@@ -274,9 +277,10 @@ static bool make_room(cel_module *module) {
   return true;
 }
 
-static cel__fuse *add(cel_module *module, const cel__key *key) {
+static cel__fuse *add(cel_module *module, const cel__key *key, int way) {
   if (!make_room(module)) return NULL;
   cel__fuse *fuse = cel_alloc_zero(sizeof *fuse);
+  fuse->face.way = (cel_fused_way)way;
   for (uint32_t i = 0; i < key->n; ++i) cel_vec_push(&fuse->key, key->at[i]);
   cel_vec_push(&module->fused, fuse);
   return fuse;
@@ -316,8 +320,10 @@ static void begin(const cel__texts *texts, const cel_fold_job *fold, int way,
       !cel__fuse_line(fold, texts, way, &fuse->line);
   if (fuse->done) return;
   cel__cuda_fold_pattern(fold, (cel_fused_way)way, &fuse->face);
-  if (way == CEL_FUSED_STREAM)
+  if (way == CEL_FUSED_STREAM || way == CEL_FUSED_SHEET)
     cel_text_format(&fuse->assembled, "#define CELER_STREAM 1\n");
+  if (way == CEL_FUSED_SHEET)
+    cel_text_format(&fuse->assembled, "#define CELER_SHEET 1\n");
   cel_text_format(&fuse->assembled, "#define CELER_FOLD 1\n");
   add_texts(texts, &fuse->assembled);
   cel_text_add(&fuse->assembled, "\n", 1);
@@ -333,11 +339,14 @@ static CUresult take(const cel_cuda *cuda, int32_t d, cel__fuse *fuse) {
   if (code == CUDA_SUCCESS)
     code = api->cuModuleGetFunction(&fuse->face.function[d], fuse->loaded[d],
                                     "celer_fused");
-  if (code == CUDA_SUCCESS && fuse->face.shared > SHARED_USUAL)
+  const uint32_t shared =
+      fuse->face.shared + (uint32_t)fuse->face.warps * fuse->face.shared_warp;
+  if (code == CUDA_SUCCESS && shared > SHARED_USUAL)
     code = api->cuFuncSetAttribute(
         fuse->face.function[d], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-        (int)fuse->face.shared);
-  if (code == CUDA_SUCCESS && fuse->face.way == CEL_FUSED_STREAM)
+        (int)shared);
+  if (code == CUDA_SUCCESS &&
+      (fuse->face.way == CEL_FUSED_STREAM || fuse->face.way == CEL_FUSED_SHEET))
     code = api->cuOccupancyMaxActiveBlocksPerMultiprocessor(
         &fuse->face.resident[d], fuse->face.function[d], CEL_FUSED_LANES, 0);
   return code;
@@ -348,7 +357,9 @@ static CUresult take(const cel_cuda *cuda, int32_t d, cel__fuse *fuse) {
 static void tell(const cel_fold_job *fold, const cel__fuse *fuse,
                  const char *why) {
   char text[600];
-  if (warn == NULL || fuse->face.way == CEL_FUSED_STREAM) return;
+  if (warn == NULL || fuse->face.way == CEL_FUSED_STREAM ||
+      fuse->face.way == CEL_FUSED_SHEET)
+    return;
   snprintf(text, sizeof text,
            "%d steps that begin with kernel %s stay launches of their own, as "
            "there is none for all of them: %.*s",
@@ -392,7 +403,7 @@ const cel_fused *cel_module_fuse(const cel_fold_job *fold, int way) {
   add_key(fold, way, &module->fuse_key);
   cel__fuse *fuse = find(module, &module->fuse_key);
   if (fuse == NULL)
-    fuse = add(module, &module->fuse_key);
+    fuse = add(module, &module->fuse_key, way);
   else if (!fuse->begun)
     begin(&texts, fold, way, fuse);
   else if (!fuse->done && cel_background_done(&fuse->build.chore))

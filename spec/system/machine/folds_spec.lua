@@ -1,5 +1,6 @@
 -- Folds on a GPU, as the driver of spec/device/fake_driver.lua sees them: a launch of tiles has
--- blocks of 64 x 8 threads, and one of a step by itself blocks of 64 x 4.
+-- blocks of 64 x 8 threads, one of sheets blocks of 32 for each warp, and one of a step by itself
+-- blocks of 64 x 4.
 local celer = require("spec.support.celer")
 local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
@@ -18,7 +19,8 @@ end
 q:wait()
 ]]
 
--- Steps, again and again until what four of them take has been compiled, then some more.
+-- Steps, again and again until what some of them take at once has been compiled, COUNT launches,
+-- then some more.
 local LOOP = [[
 local function some(steps)
   for _ = 1, steps do step() end
@@ -30,7 +32,7 @@ local function compiled()
 end
 some(1)
 local before = compiled()
-repeat some(8) until compiled() > before or core.time() - start > LIMIT
+repeat some(8) until compiled() >= before + COUNT or core.time() - start > LIMIT
 for _ = 1, 50 do some(8) end
 print "ready"
 some(64)
@@ -139,10 +141,10 @@ end
 ]]
 
 -- Of a run, the shapes of the last launches, in order.
-local function run(text, options, env, limit)
+local function run(text, options, env, limit, count)
   if cuda.no_nvrtc then return nil end
   local path = scratch.path(".lua")
-  scratch.write(path, SETUP .. text:gsub("LIMIT", limit or 60))
+  scratch.write(path, SETUP .. text:gsub("LIMIT", limit or 60):gsub("COUNT", count or 1))
   env.FAKE_GPUS, env.FAKE_MEMORY = 1, env.FAKE_MEMORY or 4096
   local words = { "run", "--backend", "cuda", "--devices", "0,", "--no-sample" }
   for _, word in ipairs(options) do words[#words + 1] = word end
@@ -159,16 +161,24 @@ local function last_launches(r, n)
 end
 
 describe("a fold on a GPU", function()
-  it("is one launch for four steps, once that is compiled", function()
-    -- The wave reads above and below its items alone, so tiles lose nothing at their sides.
-    for program, tiles in pairs { [WAVE] = "4 5 1", [NEAR] = "5 5 1" } do
-      local r = run(program .. LOOP, { "--fold", "8" }, {})
-      if not r then return pending(cuda.no_nvrtc) end
-      assert.equal("ready\n", r.stdout, r.stderr)
-      local want = {}
-      for i = 1, 16 do want[i] = tiles .. " of 64 8 1" end
-      assert.same(want, last_launches(r, 16))
-    end
+  local function assert_launches(want, n, r)
+    assert.equal("ready\n", r.stdout, r.stderr)
+    local all = {}
+    for i = 1, n do all[i] = want end
+    assert.same(all, last_launches(r, n))
+  end
+
+  it("is one launch of tiles for four steps that read around ends by themselves", function()
+    local r = run(NEAR .. LOOP, { "--fold", "8" }, {})
+    if not r then return pending(cuda.no_nvrtc) end
+    assert_launches("5 5 1 of 64 8 1", 16, r)
+  end)
+
+  it("is one launch of sheets for eight steps, once tiles and they are compiled", function()
+    -- The wave reads above and below its items alone, so sheets lose nothing at their sides.
+    local r = run(WAVE .. LOOP, { "--fold", "8" }, { FAKE_MULTIPROCESSORS = 8 }, 60, 2)
+    if not r then return pending(cuda.no_nvrtc) end
+    assert_launches("2 4 1 of 32 13 1", 8, r)
   end)
 
   it("is one launch for eight steps of one dimension, of warps", function()

@@ -1,0 +1,513 @@
+// sheet.cuh -- CUDA: the steps of a fold by blocks that keep a sheet of each
+// array in registers. A part of fold.cuh, for the steps of two dimensions that
+// stream.cuh is for, where they read nothing beyond the range. It stands behind
+// that where CELER_SHEET is defined.
+//
+// A warp has 128 columns, a lane four of them, and `high` rows, all at once. At
+// each step lanes give what lies beside their columns to the lanes beside them,
+// and warps their first and last rows to those above and below, through shared
+// memory. So a step waits once, and reads no element twice.
+//
+// All elements are computed at each step, as of streams: what is right is less
+// by the step's reach. Blocks lie within the range, so where it ends nothing is
+// missing, and what is near an end is always in the same registers. Steps that
+// come again are compiled once.
+namespace celer {
+
+template <int K, class First, class... Rest> struct nth_of {
+  using type = typename nth_of<K - 1, Rest...>::type;
+};
+template <class First, class... Rest> struct nth_of<0, First, Rest...> {
+  using type = First;
+};
+
+// `High` rows are a warp's.
+template <class L, int High, class All, class... Steps> struct sheet;
+template <class L, int High, class... E, class... Steps>
+struct sheet<L, High, fold_elements<E...>, Steps...> {
+  using folded = fold<fold_elements<E...>, Steps...>;
+  using lanes_of = stream<L, fold_elements<E...>, Steps...>;
+  using packed = typename folded::packed;
+  using every = typename folded::every;
+  static constexpr flow<2, L, Steps...> of = {};
+  static constexpr int steps = of.steps;
+  static constexpr int own = lanes_of::own, columns = lanes_of::columns;
+  static constexpr int left = lanes_of::left, right = lanes_of::right;
+  static constexpr int useful = lanes_of::useful;
+  static constexpr int high = High;
+
+  template <int S> using step_at = typename nth_of<S, Steps...>::type;
+  static constexpr int above(int s) {
+    return of.above0(s) - of.above0(s + 1);
+  }
+  static constexpr int below(int s) {
+    return of.below0(s) - of.below0(s + 1);
+  }
+  static constexpr int furthest() {
+    int most = of.side;
+    for (int s = 0; s < steps; ++s)
+      most = of.most(most, of.most(above(s), below(s)));
+    return most;
+  }
+  static constexpr int ring = furthest();
+  static_assert(ring <= high, "warps know their neighbours alone");
+
+  // ---- registers
+
+  template <class Of> using cell = typename lanes_of::template cell<Of>;
+  template <class Of> using piece = typename lanes_of::template piece<Of>;
+  // The last row first, as streams have them.
+  template <class Of> struct column { piece<Of> at[ring + high + ring]; };
+  using rows = numbered_all<every, column<E>...>;
+  using beside = typename lanes_of::beside;
+  using cells = typename lanes_of::cells;
+  static constexpr int place_of(int r) {
+    return ring + high - 1 - r;
+  }
+
+  struct spot {
+    int i, x;          // the thread's first row and column
+    bool begins, ends; // dimension 1 does at the block's first, or last, column
+    bool top, bottom;  // and dimension 0 at the warp's first, or last, row
+  };
+
+  template <class S, int Step, int R, int C> struct in_sheet {
+    static constexpr bool inner = false;
+    rows &all;
+    const beside &sides;
+    int i, j;
+
+    template <int A, class Q> __device__ __forceinline__ void put(Q &q) const {
+      using element = decltype(q.origin);
+      if constexpr (traits<Q>::kind == an_in) {
+        q.column = (element)&get<A>(all).at[place_of(R) - above(Step)].at[C];
+        q.pitch = own;
+        q.age = above(Step);
+        q.depth = above(Step) + 1 + below(Step);
+        q.beside = (element)&get<A>(sides).at[of.side + C];
+        q.left = of.left[Step];
+        q.right = of.right[Step];
+        q.from0 = i;
+        q.from1 = j;
+      } else {
+        q.own = (element)&get<A>(all).at[place_of(R)].at[C];
+      }
+    }
+  };
+
+  // ---- memory
+
+  template <bool Inner, int A, class Of>
+  static __device__ __forceinline__ void fetch(const packed &p, const spot &t,
+                                               rows &all) {
+    const fold_array &a = p.array.at[A];
+    if (a.loads == 0 || (Inner && a.loads != loads_all)) return;
+    const bool wide = a.wide && t.x % own == 0;
+#pragma unroll
+    for (int r = 0; r < high; ++r) {
+      const int i = t.i + r;
+      piece<Of> &to = get<A>(all).at[place_of(r)];
+      const unsigned char *from =
+          a.from + lanes_of::place_in(a, i, t.x) * Of::size;
+      if constexpr (Inner) {
+        lanes_of::template copy_piece<Of>(wide, (unsigned char *)&to, from);
+      } else if (i >= a.min[0] && i < a.max[0]) {
+#pragma unroll
+        for (int c = 0; c < own; ++c)
+          if (t.x + c >= a.min[2] && t.x + c < a.max[2])
+            Of::copy((unsigned char *)&to.at[c], from + c * Of::size);
+      }
+    }
+  }
+
+  // Of rows [first, behind); `mine`: a bit for each of the lane's columns.
+  template <bool Inner, int A, class Of>
+  static __device__ __forceinline__ void leave(const packed &p, const spot &t,
+                                               const rows &all, int first,
+                                               int behind, unsigned mine) {
+    const fold_array &a = p.array.at[A];
+    if (!a.stores || mine == 0) return;
+    const bool wide = a.wide && t.x % own == 0;
+#pragma unroll
+    for (int r = 0; r < high; ++r) {
+      const int i = t.i + r;
+      const piece<Of> &from = get<A>(all).at[place_of(r)];
+      unsigned char *to = a.to + lanes_of::place_in(a, i, t.x) * Of::size;
+      if (i < first || i >= behind) continue;
+      if constexpr (Inner) {
+        lanes_of::template copy_piece<Of>(wide, to,
+                                          (const unsigned char *)&from);
+      } else {
+#pragma unroll
+        for (int c = 0; c < own; ++c)
+          if (mine >> c & 1)
+            Of::copy(to + c * Of::size, (const unsigned char *)&from.at[c]);
+      }
+    }
+  }
+
+  // ---- neighbours
+
+  // What of shared memory a warp's rows of an array take at a step.
+  template <int Step, int A, class Of> static constexpr int shown() {
+    return of.reads(Step, A) ? (above(Step) + below(Step)) * columns * Of::size
+                             : 0;
+  }
+  template <int Step, int... A>
+  static constexpr int shown_at(int array, indices<A...>) {
+    int at = 0;
+    ((at += A < array ? shown<Step, A, E>() : 0), ...);
+    return at;
+  }
+  template <int... S> static constexpr int room(indices<S...>) {
+    int all = 0;
+    ((all = of.most(all, shown_at<S>(arrays, every()))), ...);
+    return all;
+  }
+  static constexpr int arrays = folded::arrays;
+  static constexpr int warp_room = room(typename count_up<steps>::type());
+
+  template <int Step, int A, class Of>
+  static __device__ __forceinline__ void show(const rows &all,
+                                              unsigned char *mine) {
+    if constexpr (shown<Step, A, Of>() > 0) {
+      piece<Of> *to =
+          (piece<Of> *)(mine + shown_at<Step>(A, every())) + threadIdx.x;
+#pragma unroll
+      for (int k = 0; k < above(Step); ++k)
+        to[k * 32] = get<A>(all).at[place_of(k)];
+#pragma unroll
+      for (int k = 0; k < below(Step); ++k)
+        to[(above(Step) + k) * 32] = get<A>(all).at[place_of(high - 1 - k)];
+    }
+  }
+  template <int Step, int A, class Of>
+  static __device__ __forceinline__ void
+  take(rows &all, const unsigned char *before, const unsigned char *behind) {
+    if constexpr (shown<Step, A, Of>() > 0) {
+      const int at = shown_at<Step>(A, every());
+      const piece<Of> *up = (const piece<Of> *)(before + at) + threadIdx.x;
+      const piece<Of> *down = (const piece<Of> *)(behind + at) + threadIdx.x;
+#pragma unroll
+      for (int k = 0; k < above(Step); ++k)
+        get<A>(all).at[place_of(high + k)] = down[k * 32];
+#pragma unroll
+      for (int k = 0; k < below(Step); ++k)
+        get<A>(all).at[place_of(-1 - k)] = up[(above(Step) + k) * 32];
+    }
+  }
+
+  template <int Step, int R, int A, class Of>
+  static __device__ __forceinline__ void look(const rows &all, beside &sides) {
+    if constexpr (of.reads(Step, A) && of.left[Step] + of.right[Step] > 0) {
+      const piece<Of> &from = get<A>(all).at[place_of(R)];
+      auto &to = get<A>(sides);
+      constexpr int parts = sizeof from.at[0].part / sizeof from.at[0].part[0];
+#pragma unroll
+      for (int c = 0; c < own; ++c) to.at[of.side + c] = from.at[c];
+#pragma unroll
+      for (int k = 1; k <= of.left[Step]; ++k)
+#pragma unroll
+        for (int n = 0; n < parts; ++n)
+          to.at[of.side - k].part[n] =
+              of_lane_beside<true>(from.at[own - k].part[n]);
+#pragma unroll
+      for (int k = 0; k < of.right[Step]; ++k)
+#pragma unroll
+        for (int n = 0; n < parts; ++n)
+          to.at[of.side + own + k].part[n] =
+              of_lane_beside<false>(from.at[k].part[n]);
+    }
+  }
+
+  // ---- items
+
+  template <class S, int Step, int R, int C, class I, class J>
+  static __device__ __forceinline__ void item_at(const typename S::packed &p,
+                                                 rows &all, const beside &sides,
+                                                 const I &i, const J &j) {
+    const in_sheet<S, Step, R, C> place = {all, sides, i.at(0), j.at(0)};
+    S::run(p, item<2>{{i.at(0), j.at(0)}, {i.extent(), j.extent()}}, place);
+  }
+
+  template <int Step, int R, int... A>
+  static __device__ __forceinline__ void
+  look_all(const rows &all, beside &sides, indices<A...>) {
+    (look<Step, R, A, E>(all, sides), ...);
+  }
+  // Coordinates that have `Below` before them, and so many behind: what is near
+  // an end of it is not right, or is computed as that.
+  template <int Below, int Beyond>
+  static __device__ __forceinline__ within<Below, Beyond> amid(int i, int n) {
+    const int at = i < Below ? Below : i;
+    return within<Below, Beyond>(at < n - 1 - Beyond ? at : n - 1 - Beyond, n);
+  }
+  template <class S, int Step, int R, class I, class J, int... C>
+  static __device__ __forceinline__ void row_amid(const typename S::packed &p,
+                                                  rows &all, const I &i,
+                                                  const J *j, indices<C...>) {
+    beside sides;
+    look_all<Step, R>(all, sides, every());
+    (item_at<S, Step, R, C>(p, all, sides, i, j[C]), ...);
+  }
+
+  // ---- items at edges: it is known where they are in registers
+
+  template <int R, int C, int... A>
+  static __device__ __forceinline__ cells cells_of(const rows &all,
+                                                   indices<A...>) {
+    cells to;
+    ((get<A>(to) = get<A>(all).at[place_of(R)].at[C]), ...);
+    return to;
+  }
+  template <int Step, int R, int C, int A>
+  static __device__ __forceinline__ void put_back(rows &all,
+                                                  const cells &before) {
+    if constexpr (of.writes(Step, A))
+      get<A>(all).at[place_of(R)].at[C] = get<A>(before);
+  }
+  template <int Step, int R, int C, int A>
+  static __device__ __forceinline__ void choose(rows &all, const cells &other,
+                                                bool takes) {
+    if constexpr (of.writes(Step, A)) {
+      auto &to = get<A>(all).at[place_of(R)].at[C];
+      constexpr int parts = sizeof to.part / sizeof to.part[0];
+#pragma unroll
+      for (int n = 0; n < parts; ++n)
+        to.part[n] = takes ? get<A>(other).part[n] : to.part[n];
+    }
+  }
+  // What column C of row R comes to as an item of which J is known, and so
+  // nothing is left of what a kernel does at ends; in its place nothing
+  // changes.
+  template <class S, int Step, int R, int C, class I, class J, int... A>
+  static __device__ __forceinline__ void
+  at_end(const typename S::packed &p, rows &all, const beside &sides,
+         const I &i, const J &j, cells &to, indices<A...> each) {
+    const cells before = cells_of<R, C>(all, each);
+    item_at<S, Step, R, C>(p, all, sides, i, j);
+    to = cells_of<R, C>(all, each);
+    (put_back<Step, R, C, A>(all, before), ...);
+  }
+  template <class S, int Step, int R, int C, class I>
+  static __device__ __forceinline__ void
+  find_ends(const typename S::packed &p, const spot &t, rows &all,
+            const beside &sides, const I &i, cells &first, cells &last) {
+    constexpr int before = of.left[Step], behind = of.right[Step];
+    constexpr int left_over = own - 1 - C;
+    const int n = int(p.where.range[1]);
+    if constexpr (C < before)
+      if (t.begins)
+        at_end<S, Step, R, C>(p, all, sides, i, near_begin<C, behind>(n), first,
+                              every());
+    if constexpr (left_over < behind)
+      if (t.ends)
+        at_end<S, Step, R, C>(p, all, sides, i,
+                              near_end<before, left_over>(n - 1 - left_over),
+                              last, every());
+  }
+  template <int Step, int R, int C, int... A>
+  static __device__ __forceinline__ void
+  take_ends(const spot &t, rows &all, const cells &first, const cells &last,
+            indices<A...>) {
+    if constexpr (C < of.left[Step])
+      (choose<Step, R, C, A>(all, first, t.begins && threadIdx.x == 0), ...);
+    if constexpr (own - 1 - C < of.right[Step])
+      (choose<Step, R, C, A>(all, last, t.ends && threadIdx.x == 31), ...);
+  }
+  template <class S, int Step, int R, class I, class J, int... C>
+  static __device__ __forceinline__ void
+  row_at_edge(const typename S::packed &p, const spot &t, rows &all, const I &i,
+              const J *j, indices<C...>) {
+    beside sides;
+    cells first[own], last[own];
+    look_all<Step, R>(all, sides, every());
+    (find_ends<S, Step, R, C>(p, t, all, sides, i, first[C], last[C]), ...);
+    (item_at<S, Step, R, C>(p, all, sides, i, j[C]), ...);
+    (take_ends<Step, R, C>(t, all, first[C], last[C], every()), ...);
+  }
+  template <bool Edge, class S, int Step, int R, class J>
+  static __device__ __forceinline__ void
+  row_of(const typename S::packed &p, const spot &t, rows &all, const J *j) {
+    constexpr auto each = typename count_up<own>::type();
+    constexpr int before = below(Step), behind = above(Step);
+    constexpr int left_over = high - 1 - R;
+    const int n = int(p.where.range[0]);
+    if constexpr (Edge && R < before)
+      if (t.top)
+        return row_at_edge<S, Step, R>(p, t, all, near_begin<R, behind>(n), j,
+                                       each);
+    if constexpr (Edge && left_over < behind)
+      if (t.bottom)
+        return row_at_edge<S, Step, R>(
+            p, t, all, near_end<before, left_over>(n - 1 - left_over), j, each);
+    const auto i = amid<before, behind>(t.i + R, n);
+    if constexpr (Edge)
+      row_at_edge<S, Step, R>(p, t, all, i, j, each);
+    else
+      row_amid<S, Step, R>(p, all, i, j, each);
+  }
+  template <bool Edge, class S, int Step, int... R, int... C>
+  static __device__ __forceinline__ void items(const typename S::packed &p,
+                                               const spot &t, rows &all,
+                                               indices<R...>, indices<C...>) {
+    const int n = int(p.where.range[1]);
+    const within<of.left[Step], of.right[Step]> j[] = {
+        amid<of.left[Step], of.right[Step]>(t.x + C, n)...};
+    (row_of<Edge, S, Step, R>(p, t, all, j), ...);
+  }
+
+  // ---- steps
+
+  template <bool Edge, int Step, int... A>
+  static __device__ __forceinline__ void
+  take_step(const typename step_at<Step>::packed &p, const spot &t, rows &all,
+            unsigned parity, indices<A...>) {
+    if constexpr (above(Step) + below(Step) > 0) {
+      unsigned char *room =
+          (unsigned char *)fold_room + parity * blockDim.y * warp_room;
+      const int w = int(threadIdx.y), last = int(blockDim.y) - 1;
+      (show<Step, A, E>(all, room + w * warp_room), ...);
+      __syncthreads();
+      const int before = w > 0 ? w - 1 : 0, behind = w < last ? w + 1 : last;
+      (take<Step, A, E>(all, room + before * warp_room,
+                        room + behind * warp_room),
+       ...);
+    }
+    items<Edge, step_at<Step>, Step>(p, t, all, typename count_up<high>::type(),
+                                     typename count_up<own>::type());
+  }
+
+  // After how many steps the same ones come again.
+  template <class X, class Y> struct like {
+    static constexpr bool value = false;
+  };
+  template <auto F, class M, class N, class Sig, int... A>
+  struct like<step_as<F, M, Sig, A...>, step_as<F, N, Sig, A...>> {
+    static constexpr bool value = true;
+  };
+  template <int S, int By> static constexpr bool repeats() {
+    if constexpr (S < By)
+      return true;
+    else
+      return like<step_at<S>, step_at<S - By>>::value &&
+             above(S) == above(S - By) && below(S) == below(S - By) &&
+             of.left[S] == of.left[S - By] && of.right[S] == of.right[S - By];
+  }
+  template <int By, int... S> static constexpr bool all_repeat(indices<S...>) {
+    return (repeats<S, By>() && ...);
+  }
+  using each_step = typename count_up<steps>::type;
+  static constexpr int period = all_repeat<1>(each_step()) && steps > 1 ? 1
+                                : all_repeat<2>(each_step()) && steps > 2
+                                    ? 2
+                                    : steps;
+
+  template <int S> static constexpr int bytes_before() {
+    if constexpr (S == 0)
+      return 0;
+    else
+      return bytes_before<S - 1>() +
+             int(sizeof(typename step_at<S - 1>::packed));
+  }
+  template <bool Edge, int... S>
+  static __device__ __forceinline__ void
+  take_some(const unsigned char *p, const spot &t, rows &all, unsigned &parity,
+            indices<S...>) {
+    ((take_step<Edge, S>(
+          *(const typename step_at<S>::packed *)(p + bytes_before<S>()), t, all,
+          parity, every()),
+      parity ^= 1),
+     ...);
+  }
+  template <bool Edge>
+  static __device__ __forceinline__ void take_steps(const packed &p,
+                                                    const spot &t, rows &all) {
+    unsigned parity = 0;
+    const unsigned char *at = (const unsigned char *)&p.steps;
+#pragma unroll 1
+    for (int k = 0; k < steps / period; ++k) {
+      take_some<Edge>(at, t, all, parity, typename count_up<period>::type());
+      at += bytes_before<period>();
+    }
+    if constexpr (steps % period > 0)
+      take_some<Edge>(at, t, all, parity,
+                      typename count_up<steps % period>::type());
+  }
+
+  template <bool Inner, int... A>
+  static __device__ __forceinline__ void
+  fetch_all(const packed &p, const spot &t, rows &all, indices<A...>) {
+    (fetch<Inner, A, E>(p, t, all), ...);
+  }
+  template <bool Inner, int... A>
+  static __device__ __forceinline__ void
+  leave_all(const packed &p, const spot &t, const rows &all, int first,
+            int behind, unsigned mine, indices<A...>) {
+    (leave<Inner, A, E>(p, t, all, first, behind, mine), ...);
+  }
+
+  // Blocks lie within the range: the last ones begin earlier, and compute twice
+  // what others do. Nothing is missing where the range ends.
+  static __device__ __forceinline__ void run(const packed &p) {
+    const fold_launch &l = p.launch;
+    const launch &w = l.where;
+    const int n0 = int(w.range[0]), n1 = int(w.range[1]);
+    const int tall = int(blockDim.y) * high;
+    const int first0 = int(w.min[0]) - L::below0;
+    const int first1 = (int(w.min[1]) & -own) - left;
+    int top = (first0 > 0 ? first0 : 0) +
+              int(blockIdx.y) * (tall - L::below0 - L::above0);
+    int low = (first1 > 0 ? first1 : 0) + int(blockIdx.x) * useful;
+    top = top < n0 - tall ? top : n0 - tall;
+    low = low < n1 - columns ? low : n1 - columns;
+    const bool begins0 = top == 0, ends0 = top + tall == n0;
+    const bool begins1 = low == 0, ends1 = low + columns == n1;
+    const spot t = {top + int(threadIdx.y) * high,
+                    low + int(threadIdx.x) * own,
+                    begins1,
+                    ends1,
+                    begins0 && threadIdx.y == 0,
+                    ends0 && threadIdx.y + 1 == blockDim.y};
+    const bool inner = top >= l.inner_min[0] && top + tall <= l.inner_max[0] &&
+                       low >= l.inner_min[1] && low + columns <= l.inner_max[1];
+    rows all = {};
+    if (inner)
+      fetch_all<true>(p, t, all, every());
+    else
+      fetch_all<false>(p, t, all, every());
+    if (begins0 || ends0 || begins1 || ends1)
+      take_steps<true>(p, t, all);
+    else
+      take_steps<false>(p, t, all);
+    const int min0 = int(w.min[0]), max0 = min0 + int(w.extent[0]);
+    const int min1 = int(w.min[1]), max1 = min1 + int(w.extent[1]);
+    const int right0 = begins0 ? 0 : top + L::below0;
+    const int behind0 = ends0 ? n0 : top + tall - L::above0;
+    const int right1 = begins1 ? 0 : low + left;
+    const int behind1 = ends1 ? n1 : low + columns - right;
+    const int first = right0 > min0 ? right0 : min0;
+    const int behind = behind0 < max0 ? behind0 : max0;
+    unsigned mine = 0;
+#pragma unroll
+    for (int c = 0; c < own; ++c) {
+      const int x = t.x + c;
+      mine |= unsigned(x >= right1 && x >= min1 && x < behind1 && x < max1)
+              << c;
+    }
+    if (inner)
+      leave_all<true>(p, t, all, first, behind, mine, every());
+    else
+      leave_all<false>(p, t, all, first, behind, mine, every());
+  }
+};
+
+} // namespace celer
+
+// With `warps` in a block at most, whose threads have all of a multiprocessor's
+// registers.
+#define CELER_SHEET(around, high, warps, ...)                                  \
+  extern "C" __global__ void __launch_bounds__(32 * warps, 1) celer_fused(     \
+      const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
+    celer::sheet<CELER_MARGIN around, high, __VA_ARGS__>::run(celer_given);    \
+  }
