@@ -89,6 +89,8 @@ typedef struct cel_fold_job {
   /* Of GPUs: the entry that computes all steps, see cel_module_fuse. Else null.
    */
   const struct cel_fused *fused;
+  bool stands_in; /* for one that is still compiled. When `folds` is asked:
+                     that of more steps does, or of those before these */
   struct cel_cuda_trial *trial; /* null; or it is timed: cuda_trial.h */
   uint32_t copies;
   const cel_fold_copy *copy;

@@ -305,12 +305,15 @@ static cel_fold_job plan_part(const planning *p, int32_t s) {
   cel_folding *f = p->f;
   cel_fold_job part;
   const uint32_t first = f->arrays.n;
+  bool stands_in = f->parts.n > 0 && cel_vec_last(&f->parts).stands_in;
   int32_t n = steps_from(f, s);
   bool may = make_part(p, s, n, first, &part) && n > 1;
   while (may) {
+    part.stands_in = stands_in;
     part.manner = p->backend->folds(p->backend, p->device, &part);
     cel_assert(part.steps >= 1 && part.steps <= n);
     if (part.steps == n) break;
+    stands_in = part.stands_in;
     n = part.steps;
     may = make_part(p, s, n, first, &part) && n > 1;
   }

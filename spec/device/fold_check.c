@@ -306,6 +306,7 @@ static void fuse(void) {
   const int64_t begin = cel_now_ns();
   for (;;) {
     fold.face.steps = steps;
+    fold.face.stands_in = false;
     fold.face.manner = backend->folds(backend, 0, &fold.face);
     const cel_fused *fused = fold.face.fused;
     if (fused == NULL) {

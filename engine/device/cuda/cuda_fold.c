@@ -222,14 +222,15 @@ static bool suits(const cel_fold_job *fold) {
   return true;
 }
 
-/* So many steps as are worth it; all of a chain that one launch takes. */
+/* Steps that are worth it; all of a chain that one launch takes. */
+static const int32_t most[] = {
+    [CEL_FUSED_CHAIN] = CEL_FOLD_CALLS,
+    [CEL_FUSED_TILE] = CEL_TUNE_FOLD_TILE_STEPS,
+    [CEL_FUSED_STREAM] = CEL_TUNE_FOLD_STREAM_STEPS,
+    [CEL_FUSED_SHEET] = CEL_TUNE_FOLD_SHEET_STEPS,
+};
+
 static void shorten(cel_fold_job *fold, cel_fused_way way) {
-  static const int32_t most[] = {
-      [CEL_FUSED_CHAIN] = CEL_FOLD_CALLS,
-      [CEL_FUSED_TILE] = CEL_TUNE_FOLD_TILE_STEPS,
-      [CEL_FUSED_STREAM] = CEL_TUNE_FOLD_STREAM_STEPS,
-      [CEL_FUSED_SHEET] = CEL_TUNE_FOLD_SHEET_STEPS,
-  };
   cel_fused of;
   if (fold->steps > most[way]) fold->steps = most[way];
   while (fold->steps > 1 && !cel__cuda_fold_pattern(fold, way, &of))
@@ -302,12 +303,17 @@ static bool is_ready(const cel_fused *fused) {
 }
 
 /* Tiles serve while others are compiled, which takes seconds, and kernels that
- * do not compile so, as they want to know where in memory an element lies. */
+ * do not compile so, as they want to know where in memory an element lies. As
+ * they take fewer steps, they leave some over: those are for tiles, too, and
+ * nothing is compiled that would be asked for until then alone. */
 cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold) {
   const int32_t steps = fold->steps;
-  cel_fused_way way = fold->steps > 1 ? way_of(fold) : CEL_FUSED_CHAIN;
-  const cel_fused *fused = fuse(fold, way);
-  if (way != CEL_FUSED_CHAIN && way != CEL_FUSED_TILE && !is_ready(fused)) {
+  const cel_fused_way way = steps > 1 ? way_of(fold) : CEL_FUSED_CHAIN;
+  const bool other = way != CEL_FUSED_CHAIN && way != CEL_FUSED_TILE;
+  const bool left_over = other && fold->stands_in && steps < most[way];
+  const cel_fused *fused = left_over ? NULL : fuse(fold, way);
+  fold->stands_in = other && !is_ready(fused);
+  if (fold->stands_in) {
     cel_fold_job tiled = *fold;
     tiled.steps = steps;
     const cel_fused *tile = fuse(&tiled, CEL_FUSED_TILE);
