@@ -46,11 +46,12 @@ struct sort_state {
     }
     g.barrier();
   }
-  CELER_FN void finish(const group<1> &g, int phase) {
+  // So many pieces of a phase are done.
+  CELER_FN void finish(const group<1> &g, int phase, uint32_t pieces) {
     g.barrier();
     if (g.local(0) != 0) return;
     fence();
-    atomicAdd(&done[phase], 1u);
+    atomicAdd(&done[phase], pieces);
   }
   // One item of each group, which takes nothing any more.
   CELER_FN void leave(const group<1> &g, int phases) {
@@ -180,21 +181,33 @@ template <class T> struct routed {
     const pass sorting = {{state, tiles}};
     sort_state *const all = sort_state::in(state);
     const int me = g.local(0);
+    int passes = Fewer, last = 0; // the phase of the pieces that this group has
+    uint32_t done = 0;
     for (;;) {
       if (me == 0) *few = atomicAdd(&all->next, 1u);
       g.barrier();
       int64_t piece = *few;
       g.barrier();
-      int passes = Fewer, phase = 0;
+      int phase = 0;
       if (piece >= counting) {
-        all->wait(g, 0, counting);
-        if (heard(&all->none) != 0) passes = Passes;
+        if (last == 0) { // then it is known how many passes there are
+          all->finish(g, 0, done);
+          all->wait(g, 0, counting);
+          if (heard(&all->none) != 0) passes = Passes;
+          done = 0;
+          last = 1;
+        }
         piece -= counting;
         phase = int(min(piece / tiles, int64_t(passes))) + 1;
         piece -= (phase - 1) * tiles;
-        if (phase > passes && piece >= finishing) break;
-        if (phase > 1) all->wait(g, phase - 1, tiles);
       }
+      if (phase > last) {
+        all->finish(g, last, done);
+        all->wait(g, phase - 1, tiles);
+        done = 0;
+        last = phase;
+      }
+      if (phase > passes && piece >= finishing) break;
       if (phase == 0) {
         keys<Passes>(g, n * piece / counting, n * (piece + 1) / counting,
                      keys_of(at, 0), state, &all->none, wrong, (uint32_t *)room,
@@ -215,7 +228,7 @@ template <class T> struct routed {
           state[k] = 0;
         if (me == 0 && piece == 0) all->passes = passes;
       }
-      all->finish(g, phase);
+      ++done;
     }
     if (me == 0) all->leave(g, Passes + 2);
   }
@@ -244,12 +257,26 @@ template <class T> struct routed {
       if (at > room) wrong[3] = at;
     }
     const int64_t last = room * (part + 1) / parts;
-#pragma unroll 4
-    for (int64_t i = room * part / parts + me; i < last; i += size) {
-      if (i < n && sorted[i] < end)
-        into[i] = value(order[i]);
-      else
-        memset((void *)&into[i], 0, sizeof(T));
+    constexpr int ahead = 4;
+    for (int64_t i = room * part / parts + me; i < last; i += ahead * size) {
+      uint32_t from[ahead]; // all on their way; and then their values
+      bool is_in[ahead];
+#pragma unroll
+      for (int j = 0; j < ahead; ++j) {
+        const int64_t k = i + j * size;
+        is_in[j] = k < last && k < n && sorted[k] < end;
+        from[j] = is_in[j] ? order[k] : 0;
+      }
+      T found[ahead];
+#pragma unroll
+      for (int j = 0; j < ahead; ++j)
+        if (is_in[j])
+          found[j] = value(from[j]);
+        else
+          memset((void *)&found[j], 0, sizeof(T));
+#pragma unroll
+      for (int j = 0; j < ahead; ++j)
+        if (i + j * size < last) into[i + j * size] = found[j];
     }
   }
 
