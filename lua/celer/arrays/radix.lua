@@ -6,6 +6,7 @@
 local alone = require "celer.arrays.alone"
 local contents = require "celer.data.contents"
 local box = require "celer.box"
+local mapper = require "celer.mapper.builtin"
 local merge = require "celer.arrays.merge"
 
 local M = {}
@@ -16,18 +17,18 @@ local DIGITS = 256
 local COUNTING, COUNTERS = 256, 1056 -- items of a group that counts, and groups at most
 
 --- Items of a group, keys of each by the bytes of a key, and groups that a multiprocessor is to
---- have room for; keys of each at most beside places, which take registers, too; and keys of a
---- part at least: fewer are sorted by fewer GPUs.
+--- have room for; keys of each at most beside places, or in one of several parts, which take
+--- registers, too; and keys of a part at least: fewer are sorted by fewer GPUs.
 M.shape = { threads = 256, each = { [1] = 24, [2] = 24, [4] = 24, [8] = 20 }, resident = 3,
-  beside_places = 16, part = 2 ^ 20 }
+  beside_places = 16, in_parts = 18, part = 2 ^ 20 }
 
 local count = [[
 kernel void sort_counts(group<1> g, in<T, 1> keys, inout<uint32_t, 1> state, int64_t tiles,
                         int64_t n, int64_t count,
                         local<uint32_t, celer::radix<T, DOWN>::passes * 256> mine) {
   using radix = celer::radix<T, DOWN>;
-  const celer::radix_parts parts = {n, count};
-  const int64_t groups = g.range(0) / g.size(0) / count, part = g.number(0) / groups;
+  const celer::radix_parts parts = {n, COUNT};
+  const int64_t groups = g.range(0) / g.size(0) / COUNT, part = PART(groups);
   radix{&state(part * radix::words(tiles)), tiles}.count(g, g.number(0) % groups, groups,
     (const radix::key *)&keys(parts.begin(part)), parts.size(part), &mine[0]);
 }
@@ -40,8 +41,8 @@ kernel void sort_pass(group<1> g, in<T, 1> from, out<T, 1> to, PLACES inout<uint
                       local<uint64_t, sorting::room / 8> room,
                       local<uint32_t, sorting::words> few,
                       local<uint64_t, CELER_WARP_ROOM(THREADS)> warps) {
-  const celer::radix_parts parts = {n, count};
-  const int64_t part = g.number(0) / tiles, begin = parts.begin(part);
+  const celer::radix_parts parts = {n, COUNT};
+  const int64_t part = PART(tiles), begin = parts.begin(part);
   sorting{{&state(part * sorting::base::words(tiles)), tiles}}.run(g,
     (const sorting::key *)&from(begin), (sorting::key *)&to(begin), BEFORE, AFTER,
     parts.size(part), pass, (unsigned char *)&room[0], &few[0], &warps[0]);
@@ -63,25 +64,30 @@ local places_of = {
 local take = [[
 kernel void sort_take(item<1> it, in<uint32_t, 1> places, in<T, 1> from, out<T, 1> to, int64_t n,
                       int64_t count) {
-  const celer::radix_parts parts = {n, count};
-  const int64_t most = it.range(0) / count, part = it[0] / most, k = it[0] % most;
+  const celer::radix_parts parts = {n, COUNT};
+  const int64_t most = it.range(0) / COUNT, part = COUNT == 1 ? 0 : it[0] / most;
+  const int64_t k = it[0] - part * most;
   const int64_t begin = parts.begin(part);
   if (k < parts.size(part)) to(begin + k) = from(begin + places(begin + k));
 }
 ]]
 
-local function keys_of_each(type_, with_places)
+local function keys_of_each(type_, with_places, parts)
   local each = M.shape.each[type_.size]
+  if parts > 1 then each = math.min(each, M.shape.in_parts) end
   return with_places and math.min(each, M.shape.beside_places) or each
 end
 
-local function kernel_for(source, type_, descending, places)
-  local of, each = places_of[places or "none"], keys_of_each(type_, places and places ~= "none")
+-- Of one part all is known when the kernel is compiled, which spares registers.
+local function kernel_for(source, type_, descending, parts, places)
+  local of = places_of[places or "none"]
+  local each = keys_of_each(type_, places and places ~= "none", parts)
   local given = { T = type_.name, DOWN = tostring(descending), THREADS = tostring(M.shape.threads),
     EACH = tostring(each), RESIDENT = tostring(M.shape.resident), PLACES = of.PLACES,
-    BEFORE = of.BEFORE, AFTER = of.AFTER }
+    BEFORE = of.BEFORE, AFTER = of.AFTER, COUNT = parts == 1 and "1" or "count",
+    PART = parts == 1 and "0 * " or "g.number(0) / " }
   return alone.kernel(source, given, table.concat({ given.T, given.DOWN, given.THREADS, given.EACH,
-    given.RESIDENT, given.PLACES }, " "))
+    given.RESIDENT, given.PLACES, given.COUNT }, " "))
 end
 
 --- In how many parts keys are sorted so; 0: they are not.
@@ -105,7 +111,7 @@ end
 ---@field state celer.buffer
 
 local function new_sort(keys, descending, with_places, parts)
-  local tile = M.shape.threads * keys_of_each(keys.type, with_places)
+  local tile = M.shape.threads * keys_of_each(keys.type, with_places, parts)
   local tiles = math.ceil(math.ceil(keys.size[0] / parts) / tile)
   return { keys = keys, descending = descending, with_places = with_places, parts = parts,
     tiles = tiles, state = alone.zeros(call, "uint32_t",
@@ -114,6 +120,7 @@ end
 
 -- The words of the parts of a chunk that has so many items of each.
 local function state_of(sort, items)
+  if sort.parts == 1 then return mapper.all end
   local words = sort.state.size[0] / sort.parts
   return function(chunk)
     return box.new({ chunk.min[0] / items * words }, { chunk.max[0] / items * words })
@@ -127,7 +134,7 @@ local function by_digit(sort, pass, from, to, places)
   local items = sort.tiles * group
   local part = merge.elements(n, sort.parts, items)
   local how = not places and "none" or pass == 0 and "first" or "next"
-  local kernel = kernel_for(one_pass, from.type, sort.descending, how)
+  local kernel = kernel_for(one_pass, from.type, sort.descending, sort.parts, how)
   alone.run(call, sort.parts * items, group, kernel, function(cg)
     local list = { cg:read(from, part), cg:discard_write(to, part) }
     if how == "next" then list[#list + 1] = cg:read(places[2 - pass % 2], part) end
@@ -161,11 +168,11 @@ end
 local function count_digits(sort)
   local keys, n = sort.keys, sort.keys.size[0]
   local items = math.min(COUNTERS, math.ceil(n / sort.parts / COUNTING)) * COUNTING
-  alone.run(call, sort.parts * items, COUNTING, kernel_for(count, keys.type, sort.descending),
-    function(cg)
-      return cg:read(keys, merge.elements(n, sort.parts, items)),
-        cg:read_write(sort.state, state_of(sort, items)), sort.tiles, n, sort.parts
-    end, sort.parts)
+  local kernel = kernel_for(count, keys.type, sort.descending, sort.parts)
+  alone.run(call, sort.parts * items, COUNTING, kernel, function(cg)
+    return cg:read(keys, merge.elements(n, sort.parts, items)),
+      cg:read_write(sort.state, state_of(sort, items)), sort.tiles, n, sort.parts
+  end, sort.parts)
 end
 
 -- One part, by all digits of keys, to a copy and back; gives the places, if they are wanted.
@@ -193,7 +200,7 @@ local function take_by(places, from, to, parts)
   local n = from.size[0]
   local items = math.ceil(n / parts)
   local part = merge.elements(n, parts, items)
-  alone.run(call, parts * items, nil, kernel_for(take, from.type, false), function(cg)
+  alone.run(call, parts * items, nil, kernel_for(take, from.type, false, parts), function(cg)
     return cg:read(places, part), cg:read(from, part), cg:discard_write(to, part), n, parts
   end, parts)
 end
