@@ -140,6 +140,14 @@ inline unsigned shuffle(unsigned mask, unsigned x, int delta) {
   gpu::meet_warp(mask);
   return y;
 }
+// A lane that knows of no other that is active.
+inline unsigned __activemask() {
+  return 1u << gpu::now % 32;
+}
+inline int __any_sync(unsigned mask, int x) {
+  if (mask != __activemask()) gpu::fail("votes are of lanes by themselves");
+  return x != 0;
+}
 inline unsigned __shfl_down_sync(unsigned mask, unsigned x, int delta) {
   return shuffle(mask, x, delta);
 }
