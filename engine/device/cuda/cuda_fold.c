@@ -147,6 +147,7 @@ static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
  * much of shared memory for each warp. */
 static bool sheets(const cel_fold_job *fold, cel_fused *out) {
   enum { HIGHEST = 6, LOWEST = 3 };
+  enum { THIRDS = 3 }; /* of rows, of which two are to be right in the end */
   enum { LITTLE = 8, MOST = 16, FEW = 12 }; /* warps, by an element's bytes */
   const int32_t *around = out->around;
   uint32_t element = 0;
@@ -171,7 +172,7 @@ static bool sheets(const cel_fold_job *fold, cel_fused *out) {
   }
   return out->high >= LOWEST &&
          (uint32_t)out->warps * out->shared_warp <= SHARED &&
-         out->warps * out->high >= around[0] + around[1] + LEAST &&
+         out->warps * out->high >= THIRDS * (around[0] + around[1]) &&
          whole_lanes(around[2]) + whole_lanes(around[3]) <= COLUMNS / 2;
 }
 
