@@ -55,6 +55,9 @@ static celer::fold_array give(plane &from, plane &to, const area &may) {
   a.from = (const unsigned char *)from.at.data();
   a.to = (unsigned char *)to.at.data();
   a.stride0 = from.pitch;
+  a.wide =
+      (uintptr_t(a.from) | uintptr_t(a.to) | unsigned(from.pitch) * 4) % 16 ==
+      0;
   a.loads = celer::loads_all;
   a.stores = 1;
   a.min[0] = may.min[0];
@@ -225,6 +228,74 @@ static void tiles(int h, int w, const area &chunk, const manner &m) {
   const size_t bytes = up.at.size() * sizeof(float);
   must(memcmp(want0.at.data(), to0.at.data(), bytes) == 0, "up");
   must(memcmp(want1.at.data(), to1.at.data(), bytes) == 0, "u");
+}
+
+// ---- sheets of steps that reach further to one side than to the other
+
+#define UNEVEN(k, a, b)                                                        \
+  celer::step<&uneven, celer::margin<2 * k, k, k, 3 * k>, a, b>
+using uneven_elements =
+    celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>;
+using uneven_fold = celer::fold<uneven_elements, UNEVEN(2, 0, 1),
+                                UNEVEN(1, 1, 0), UNEVEN(0, 0, 1)>;
+using uneven_packed = celer::entry<&uneven>::packed;
+
+static void run_uneven(const void *a) {
+  celer::entry<&uneven>::run(*(const uneven_packed *)a);
+}
+static void run_uneven_sheet(const void *a) {
+  celer::sheet<celer::margin<6, 3, 3, 9>, HIGH, uneven_elements,
+               UNEVEN(2, 0, 1), UNEVEN(1, 1, 0),
+               UNEVEN(0, 0, 1)>::run(*(const uneven_fold::packed *)a);
+}
+
+static area grown_uneven(const area &box, int by, const area &within) {
+  return {{std::max(box.min[0] - 2 * by, within.min[0]),
+           std::max(box.min[1] - by, within.min[1])},
+          {std::min(box.max[0] + by, within.max[0]),
+           std::min(box.max[1] + 3 * by, within.max[1])}};
+}
+
+static void uneven_sheets(int h, int w, const area &chunk, int warps) {
+  const area all = {{0, 0}, {h, w}};
+  plane a(h, w), b(h, w), fa = a, fb = b, to = a, tob = b;
+  uneven_fold::packed p;
+  uneven_packed *step[] = {&p.steps.first, &p.steps.rest.first,
+                           &p.steps.rest.rest.first};
+  for (int s = 0; s < 3; ++s) {
+    std::vector<plane *> views = {&a, &b};
+    if (s % 2 == 1) views = {&b, &a};
+    give(*step[s], grown_uneven(chunk, 2 - s, all), a, views, .25f);
+  }
+  const area read = grown_uneven(chunk, 3, all);
+  p.array.at[0] = give(fa, to, read);
+  p.array.at[1] = give(fb, tob, read);
+  p.launch.where = step[2]->where;
+  for (int d = 0; d < 2; ++d) {
+    p.launch.inner_min[d] = chunk.min[d];
+    p.launch.inner_max[d] = chunk.max[d];
+  }
+  for (uneven_packed *s : step) {
+    s->where.flags = 3;
+    launch(*s, over(int(s->where.extent[1]), 32),
+           over(int(s->where.extent[0]), 32), 32, 8, run_uneven);
+  }
+  const int first0 = std::max(chunk.min[0] - 6, 0);
+  const int first1 = std::max((chunk.min[1] & -4) - 4, 0);
+  const int more0 = std::min(chunk.max[0] + 3, h) - first0 - warps * HIGH;
+  const int more1 = std::min(chunk.max[1] + 12, w) - first1 - 128;
+  launch(p, 1 + (more1 > 0 ? over(more1, 128 - 16) : 0),
+         1 + (more0 > 0 ? over(more0, warps * HIGH - 9) : 0), 32,
+         unsigned(warps), run_uneven_sheet);
+  for (int i = 0; i < h; ++i)
+    for (int j = 0; j < w; ++j) {
+      const bool own = i >= chunk.min[0] && i < chunk.max[0] &&
+                       j >= chunk.min[1] && j < chunk.max[1];
+      const size_t at = size_t(i) * a.pitch + j;
+      must(memcmp(&to.at[at], own ? &a.at[at] : &fa.at[at], 4) == 0, "uneven");
+      must(memcmp(&tob.at[at], own ? &b.at[at] : &fb.at[at], 4) == 0,
+           "uneven, the other");
+    }
 }
 
 // ---- a range that leaves the rim of the arrays out, which the steps read
@@ -532,6 +603,11 @@ int main(int argc, char **argv) {
   // What is inner ends where the range does.
   if (streams && !sheets) tiles(24, 500, {{0, 0}, {24, 500}}, some(10));
   if (sheets) tiles(45, 128, {{0, 0}, {45, 128}}, {SHEET, 9});
+  for (int i = 0; i < 6 && sheets; ++i) {
+    const int h = pick(40, 90), w = pick(128, 300);
+    const area chunk = i % 3 == 0 ? area{{0, 0}, {h, w}} : part_of(h, w);
+    uneven_sheets(h, w, chunk, pick(4, 8));
+  }
   if (tiled && !streams) tiles(172, 172, {{0, 0}, {172, 172}}, some(0));
   printf("alike\n");
 }

@@ -20,6 +20,11 @@ kernel void through(item<2> it, in<float, 2> a, out<float, 2> b, in<float, 2> by
   if (by(x % 7, y % 5) > 1.5f) return;
   b(y, x) = c * (a(y - 1, x) + a(y + 1, x) + a(y, x - 1) + a(y, x + 1)) - a(y, x) * 0.5f;
 }
+kernel void uneven(item<2> it, in<float, 2> a, inout<float, 2> b, float c) {
+  const int y = it[0], x = it[1], h = it.range(0), w = it.range(1);
+  const float ys = a(max(y - 2, 0), x) + a(min(y + 1, h - 1), x);
+  b(y, x) = c * (ys - a(y, max(x - 1, 0)) + a(y, min(x + 3, w - 1))) - b(y, x) + x - 0.5f * y;
+}
 kernel void flow(item<1> it, in<float, 1> a, out<float, 1> b, float c) {
   const int x = it[0], n = it.range(0);
   if (a(x) > 1.75f) return;
