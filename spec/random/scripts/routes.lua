@@ -142,8 +142,15 @@ local function a_range()
   return dims == 0 and {} or celer.box(lo, hi), lo, hi
 end
 
-local function a_way(most) return { p = between(1, 50), q = between(1, 9), c = random(50),
-  most = most or between(1, 4) } end
+-- In every fifth each item pushes as much as it may.
+local function a_way(most)
+  local w = { p = between(1, 50), q = between(1, 9), c = random(50), most = most or between(1, 4) }
+  if chance(20) then
+    note "full"
+    w.q, w.c = w.most + 1, w.most
+  end
+  return w
+end
 
 local function hint(cg, dims)
   if dims > 1 and chance(20) then cg:hint { split = "2d" } end
@@ -411,7 +418,9 @@ local function compare()
 end
 
 local function make(seed)
-  local n, rows = between(1, 30), between(1, 6)
+  -- 256 keys take a digit of a GPU's sort, or two where some places hold none.
+  local n, rows = chance(15) and 256 or between(1, 30), between(1, 6)
+  if n == 256 then note "256 keys" end
   p = { seed = seed, n = n, rows = rows, total = 0, flag = celer.scalar("int", 1),
     reals = celer.buffer("double", { n }, { init = 1 }),
     wholes = celer.buffer("int", { 2, 2, 4 }, { init = 5 }),

@@ -2,9 +2,9 @@
 -- `celer run spec/random/scripts/routes.lua` does, in which each of them occurs.
 local celer = require("spec.support.celer")
 
-local features = { "Lua", "and", "another size", "appended", "bins", "dimensions 0",
-  "dimensions 1", "dimensions 2", "dimensions 3", "filled", "fitted", "kept", "made in Lua", "max",
-  "min", "moved", "or", "prod", "skipped", "sum", "vectors" }
+local features = { "256 keys", "Lua", "and", "another size", "appended", "bins", "dimensions 0",
+  "dimensions 1", "dimensions 2", "dimensions 3", "filled", "fitted", "full", "kept", "made in Lua",
+  "max", "min", "moved", "or", "prod", "skipped", "sum", "vectors" }
 
 describe("random programs of routes", function()
   for _, shape in ipairs { { 1, 2 }, { 3, 1 } } do
