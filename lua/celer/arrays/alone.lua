@@ -44,8 +44,8 @@ function M.gpus()
 end
 
 -- Groups wait for each other, so none may be launched apart to be checked. Kernels with options
--- that begin with -f are not; these change nothing here.
-local unsampled = { cpu = { "-fno-trapping-math" }, cuda = { "-fmad=false" } }
+-- that begin with -f are not; these change nothing here. On the processor only specs run them.
+local unsampled = { cpu = { "-fno-trapping-math", "-O1" }, cuda = { "-fmad=false" } }
 
 local compiled = {} -- by source and what is put into it
 
