@@ -508,12 +508,13 @@ template <int Known, class P> CELER_FN P knowing(P p) {
 // than an extent.
 template <int D> struct inner {
   stride begin[D > 0 ? D : 1], end[D > 0 ? D : 1];
-  bool far = false;
+  stride size[D > 0 ? D : 1]; // of the smallest buffer
+  bool far = false;           // to turn once may not be enough
 
   CELER_FN inner() {
     for (int d = 0; d < D; ++d) {
       begin[d] = 0;
-      end[d] = stride(~0ull >> (65 - 8 * sizeof(stride)));
+      size[d] = end[d] = stride(~0ull >> (65 - 8 * sizeof(stride)));
     }
   }
   template <class P> CELER_FN void keep(const P &p) {
@@ -522,9 +523,14 @@ template <int D> struct inner {
         const stride least = p.edges->reach[d], most = p.edges->size[d] - least;
         if (least > begin[d]) begin[d] = least;
         if (most < end[d]) end[d] = most;
+        if (p.edges->size[d] < size[d]) size[d] = p.edges->size[d];
       }
       far = far || p.edges->is_far;
     }
+  }
+  // After that: of a range that exceeds a buffer, items lie outside.
+  CELER_FN void range_over(const index *range) {
+    for (int d = 0; d < D; ++d) far = far || range[d] > size[d];
   }
   CELER_FN bool holds(int d, stride i) const {
     return i >= begin[d] && i < end[d];

@@ -194,8 +194,8 @@ private:
       span below = all_if_negative(from);
       span above = all_if_negative(size - 1 - from);
 #ifdef CELER_CUDA // it does so on the side to which it leads from its item
-      if (from >= here[d]) below = 0;
-      if (from <= here[d]) above = 0;
+      if (known != far_out && from >= here[d]) below = 0;
+      if (known != far_out && from <= here[d]) above = 0;
 #endif
       if (known != far_out)
         at[d] += (below & (low + turn * from - from)) +
@@ -360,6 +360,7 @@ template <auto F, int D, class X> struct near_loop {
     const box &b = c->chunk;
     inner<D> all;
     (all.keep(a), ...);
+    all.range_over(c->range.max);
     strips<X>(c, D - 1, [&](X begin, X end) CELER_ALWAYS {
       for (index i = D > 1 ? b.min[0] : 0; i < (D > 1 ? b.max[0] : 1); ++i)
         for (index j = D > 2 ? b.min[1] : 0; j < (D > 2 ? b.max[1] : 1); ++j)

@@ -160,6 +160,27 @@ print "done"
     return celer.run(args, { env = { CELER_CACHE = folder .. "/cache", CELER_NO_SAMPLE = "0" } })
   end
 
+  it("stays in its buffer where items lie outside, which checks tell", function()
+    local r = script.run([==[
+local k = celer.kernel [[
+  kernel void f(item<1> it, near<int, 1> u, out<int, 1> v) {
+    v(it[0]) = (u(it[0] - 1) * 10 + u(it[0])) * 10 + u(it[0] + 1);
+  }
+]]
+local u, v = celer.buffer("int", 3, { init = function(i) return i + 1 end }), celer.buffer("int", 9)
+for _, kind in ipairs { "periodic", "clamped", "mirrored" } do
+  q:submit(function(cg)
+    cg:parallel_for(9, k, cg:read(u, celer[kind](1)), cg:discard_write(v))
+  end)
+  local found, all = q:wait(v), {}
+  for i = 0, 8 do all[i + 1] = found(i) end
+  print(table.concat(all, " "))
+end
+]==], { devices = 1, before = { "--no-sample" } })
+    assert.equal("312 123 231 312 123 231 312 123 231\n112 123 233 333 333 333 333 333 333\n"
+      .. "112 123 233 332 321 211 112 123 233\n", r.stdout)
+  end)
+
   it("is refused where a mapper says nothing of edges, or a constant is no element", function()
     local r = run({ "run" }, "none", "1")
     assert.matches("m.lua:11: .*argument 1 of kernel f: the kernel declares near<int, 1>, but "
