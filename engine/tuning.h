@@ -370,11 +370,12 @@ enum {
   CEL_TUNE_FOLD_STREAM_BYTES = 64,
   CEL_TUNE_FOLD_STREAM_ROWS = 272,
   /* And of sheets (kernels/sheet.cuh), which go before streams up to so many
-   * items, as many times more where these take: where registers hold so many
-   * bytes of a column. */
+   * items, as many times more where these take: of as many rows as have so many
+   * bytes of a column, or half as many again. More rows to a warp would spare a
+   * tenth of what is computed twice, and take a compiler twice as long. */
   CEL_TUNE_FOLD_SHEET_STEPS = 8,
   CEL_TUNE_FOLD_SHEET_ITEMS = 96 << 20,
-  CEL_TUNE_FOLD_SHEET_BYTES = 96,
+  CEL_TUNE_FOLD_SHEET_BYTES = 64,
   /* Folds of a pattern and size that are timed in one launch, and as many in
    * one launch for each step (cuda_trial.h). */
   CEL_TUNE_FOLD_TRIALS = 2,

@@ -314,7 +314,7 @@ static void fuse(void) {
       exit(1);
     }
     if (fold.face.manner != CEL_FOLD_PLAIN && fold.face.steps == steps &&
-        (fused->way != CEL_FUSED_TILE || cel__cuda_fold_way == CEL_FUSED_TILE))
+        !fold.face.stands_in)
       break;
     if (cel_now_ns() - begin > 100000000000) {
       printf("the fused entry of %d steps does not come\n", steps);

@@ -148,14 +148,16 @@ static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
 static bool sheets(const cel_fold_job *fold, cel_fused *out) {
   enum { HIGHEST = 6, LOWEST = 3 };
   enum { THIRDS = 3 }; /* of rows, of which two are to be right in the end */
-  enum { LITTLE = 8, MOST = 16, FEW = 12 }; /* warps, by an element's bytes */
+  enum { LITTLE = 16, MOST = 16, FEW = 12 }; /* warps, by an element's bytes */
   const int32_t *around = out->around;
   uint32_t element = 0;
   for (int32_t a = 0; a < fold->arrays; ++a)
     element += fold->array[a].element_size;
-  out->high = (int32_t)(CEL_TUNE_FOLD_SHEET_BYTES / element);
-  if (out->high > HIGHEST) out->high = HIGHEST;
   out->warps = element > LITTLE ? FEW : MOST;
+  out->high = (int32_t)((element > LITTLE ? 3 * CEL_TUNE_FOLD_SHEET_BYTES / 2
+                                          : CEL_TUNE_FOLD_SHEET_BYTES) /
+                        element);
+  if (out->high > HIGHEST) out->high = HIGHEST;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
     uint32_t shown = 0;
@@ -253,13 +255,18 @@ static bool has_sheets(const cel_fold_job *fold, const cel_fused *of) {
   return true;
 }
 
+/* Whether its steps, or some of them, may go so. */
 static bool may_go(const cel_fold_job *fold, cel_fused_way way) {
   enum { SHORT = 4 * CEL_FUSED_OWN };
   cel_fused of;
+  const cel_fold_job two = {.steps = 2,
+                            .step = fold->step,
+                            .arrays = fold->arrays,
+                            .array = fold->array};
   const int32_t dims = fold->step[0].work->cuda->dims;
   for (int d = 0; d < dims; ++d)
     if (fold->step[0].call.range.max[d] < SHORT) return false;
-  return cel__cuda_fold_pattern(fold, way, &of) &&
+  return cel__cuda_fold_pattern(&two, way, &of) &&
          (way != CEL_FUSED_SHEET || has_sheets(fold, &of));
 }
 
@@ -269,26 +276,22 @@ static bool may_go(const cel_fold_job *fold, cel_fused_way way) {
  * dimensions are short an item may be near both ends. */
 static cel_fused_way way_of(const cel_fold_job *fold) {
   enum { LITTLE = 8, LARGER = 8 };
-  const cel_fold_job two = {.steps = 2,
-                            .step = fold->step,
-                            .arrays = fold->arrays,
-                            .array = fold->array};
   const bool row = fold->step[0].work->cuda->dims == 1;
   int64_t items = cel_box_volume(&fold->step[0].call.chunk);
   uint32_t bytes = 0;
   if (!reaches_in(fold, 0) && !reaches_in(fold, 1)) return CEL_FUSED_CHAIN;
   if (cel__cuda_fold_way >= 0)
-    return may_go(&two, (cel_fused_way)cel__cuda_fold_way)
+    return may_go(fold, (cel_fused_way)cel__cuda_fold_way)
                ? (cel_fused_way)cel__cuda_fold_way
                : CEL_FUSED_TILE;
   for (int32_t a = 0; a < fold->arrays; ++a)
     bytes += fold->array[a].element_size;
   if (bytes > LITTLE) items /= LARGER;
   if (!row && items < CEL_TUNE_FOLD_SHEET_ITEMS &&
-      may_go(&two, CEL_FUSED_SHEET))
+      may_go(fold, CEL_FUSED_SHEET))
     return CEL_FUSED_SHEET;
   return (row || items >= CEL_TUNE_FOLD_STREAM_ITEMS) &&
-                 may_go(&two, CEL_FUSED_STREAM)
+                 may_go(fold, CEL_FUSED_STREAM)
              ? CEL_FUSED_STREAM
              : CEL_FUSED_TILE;
 }
@@ -303,10 +306,27 @@ static bool is_ready(const cel_fused *fused) {
          atomic_load_explicit(&fused->ready, memory_order_acquire);
 }
 
-/* Tiles serve while others are compiled, which takes seconds, and kernels that
- * do not compile so, as they want to know where in memory an element lies. As
- * they take fewer steps, they leave some over: those are for tiles, too, and
- * nothing is compiled that would be asked for until then alone. */
+/* What serves while another is compiled: sheets, which take less than half as
+ * long to compile, for streams, or tiles. */
+static const cel_fused *stand_in(cel_fold_job *fold, int32_t steps,
+                                 cel_fused_way way, bool left_over) {
+  cel_fold_job by = *fold;
+  const cel_fused *fused = NULL;
+  by.steps = steps;
+  if (way == CEL_FUSED_STREAM && !left_over && may_go(fold, CEL_FUSED_SHEET))
+    fused = fuse(&by, CEL_FUSED_SHEET);
+  if (!is_ready(fused)) {
+    by.steps = steps;
+    fused = fuse(&by, CEL_FUSED_TILE);
+  }
+  if (fused != NULL) fold->steps = by.steps;
+  return fused;
+}
+
+/* Tiles serve, too, where kernels do not compile otherwise, as they want to
+ * know where in memory an element lies. As they take fewer steps, they leave
+ * some over: those are for tiles, too, and nothing is compiled that would be
+ * asked for until then alone. */
 cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold) {
   const int32_t steps = fold->steps;
   const cel_fused_way way = steps > 1 ? way_of(fold) : CEL_FUSED_CHAIN;
@@ -315,13 +335,8 @@ cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold) {
   const cel_fused *fused = left_over ? NULL : fuse(fold, way);
   fold->stands_in = other && !is_ready(fused);
   if (fold->stands_in) {
-    cel_fold_job tiled = *fold;
-    tiled.steps = steps;
-    const cel_fused *tile = fuse(&tiled, CEL_FUSED_TILE);
-    if (tile != NULL) {
-      fused = tile;
-      fold->steps = tiled.steps;
-    }
+    const cel_fused *by = stand_in(fold, steps, way, left_over);
+    if (by != NULL) fused = by;
   }
   fold->fused = fused;
   fold->trial = NULL;
