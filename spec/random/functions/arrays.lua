@@ -16,8 +16,8 @@ M.OUTSIDE = -2.5
 M.order = { "u", "w", "g", "b", "e", "v", "h", "o", "r" }
 M.scalars = { { "s", "double", -0.6875 }, { "z", "int", 3 }, { "y", "float", 1.625 } }
 
-local body = celer.struct("celer_random_body", "float x; double y; int n; float2 z;")
-local fields = { x = "float", y = "double", n = "int", ["z.x"] = "float", ["z.y"] = "float" }
+local body = celer.struct("celer_random_body", "float x; double y; uint32_t n; float2 z;")
+local fields = { x = "float", y = "double", n = "uint32_t", ["z.x"] = "float", ["z.y"] = "float" }
 
 ---@class random.array
 ---@field type string
@@ -36,7 +36,10 @@ local function float_wave(k) return kinds.round(wave(k + 3)) end
 local ends = { [5] = -2 ^ 31, [11] = 2 ^ 31 - 1, [17] = 2 ^ 30 + 1, [23] = -2 ^ 31 + 1 }
 local function whole(k) return ends[k] or (k * 5) % 11 - 4 end
 
-local struct = { x = float_wave, y = wave, n = function(k) return k % 5 - 2 end,
+-- Without a sign.
+local function count(k) return k % 5 == 1 and 2 ^ 32 - k or k % 5 end
+
+local struct = { x = float_wave, y = wave, n = count,
   ["z.x"] = function(k) return kinds.round(k * 0.1) end, ["z.y"] = function(k) return -k end }
 
 ---@type table<string, random.array>

@@ -188,7 +188,8 @@ local function each(data, f)
     local array = arrays.arrays[name]
     for field in pairs(array.written and array.at or {}) do
       local type_ = array.types and array.types[field] or array.type
-      for k = 0, size - 1 do f(name, field, k, type_ == "int" and same_whole or same) end
+      local alike = kinds.of_type(type_) == "W" and same_whole or same
+      for k = 0, size - 1 do f(name, field, k, alike) end
     end
   end
 end

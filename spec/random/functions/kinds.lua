@@ -96,7 +96,7 @@ M.compute = { W = double, D = double, F = float }
 
 -- Of 32 and fewer bits, and 64.
 local integers = { int = ffi.typeof "int32_t", int64_t = ffi.typeof "int64_t",
-  uint8_t = ffi.typeof "uint8_t", int16_t = ffi.typeof "int16_t" }
+  uint8_t = ffi.typeof "uint8_t", int16_t = ffi.typeof "int16_t", uint32_t = ffi.typeof "uint32_t" }
 
 --- A number or boolean as an element of this type has it.
 ---@param type_ string

@@ -111,6 +111,21 @@ end, { 3 }, { "int", { 3 }, function(i) return i == 1 and 2 ^ 31 - 1 or i end },
   { "int", { 3, 4 }, function() return 0 end })
 ]])
 
+  script.everywhere("computes with elements of uint32_t as with other numbers", setup .. [[
+celer.struct("counted", "uint32_t n; int by;")
+compare("unsigned", function(i, w, v)
+  v[i][0] = w[i] + w[i]
+  v[i][1] = -w[i] < 0 and 1 or 2
+  v[i][2] = w[i] - w[2 - i] < 0 and 1 or 2
+  v[i][3] = floor((w[i] + w[1]) / 3)
+end, { 3 }, { "uint32_t", { 3 }, function(i) return i == 1 and 2 ^ 32 - 1 or i end },
+  { "double", { 3, 4 }, function() return 0 end })
+local c = celer.buffer("counted", 3, { init = { n = 2 ^ 32 - 1, by = 2 } })
+local v = celer.buffer("double", 3)
+celer.kernel(function(i, c, v) v[i] = c[i].n * c[i].by end)({ 3 }, c, v)
+same("of a struct", q:wait(v)(1), 2 ^ 33 - 2)
+]])
+
   -- Of NaN, -0, 0, 1 and -2. 1 / x tells -0 from 0.
   script.everywhere("has minima of NaN, of -0 and of -x as the interpreter has them", setup .. [[
 local function contents(i) return ({ 0, -0.0, 0, 1, -2 })[i + 1] end

@@ -2,11 +2,13 @@
 local elements = require "celer.kernel.from_lua.elements"
 local ffi = require "ffi"
 local kinds = require "celer.kernel.from_lua.kinds"
+local types = require "celer.data.types"
 local whole = require "celer.kernel.from_lua.whole"
 
 local M = {}
 
 local INT_LOW, INT_HIGH = -2 ^ 31, 2 ^ 31 - 1
+local UNSIGNED = types.number("u", 4).name
 
 local spelling = { weak = "double", float = "float", double = "double", bool = "bool",
   ["nil"] = "int" }
@@ -364,9 +366,13 @@ function write.in_loop(self, _, args)
   return ("(%s >= 0 ? %s <= %s : %s >= %s)"):format(self:node(by), index, last, index, last)
 end
 
-function write.load(self, node)
-  return ("%s(%s)%s"):format(self.arrays[node.array.number], self:coordinates(node),
+-- An element without a sign of as many bits as an int is computed with as a number that has one.
+function write.load(self, node, _, type_)
+  local text = ("%s(%s)%s"):format(self.arrays[node.array.number], self:coordinates(node),
     self:field(node))
+  local is_unsigned = node.kind == "int"
+    and elements.find(node.array.type, node.field).spelling == UNSIGNED
+  return is_unsigned and ("(%s)%s"):format(type_, text) or text
 end
 
 function write.lookup(self, node, args)
