@@ -4,9 +4,9 @@
 --
 -- Cells are as wide as atoms reach, at least, so an atom meets those of 27 cells. Items are atoms,
 -- in the order of their cells: each one computes the force on it, moves, and pushes itself to the
--- cell where it is then. Each rank reads all atoms, as only they say where they are. Velocities are
--- half a step behind; energies are of whole steps. Sums are exact: the bits are those of any number
--- of ranks.
+-- cell where it is then. An atom knows its cell, so a rank reads those of its atoms' 27 cells
+-- alone. Velocities are half a step behind; energies are of whole steps. Sums are exact: the bits
+-- are those of any number of ranks.
 local celer = require "celer"
 local q = celer.queue()
 
@@ -40,13 +40,14 @@ local seed = celer.kernel(function(i, atoms)
   local x = (math.floor(cell / side ^ 2) + 0.25 + (j > 1 and 0.5 or 0)) * a
   local y = (math.floor(cell / side) % side + 0.25 + j % 2 / 2) * a
   local z = (cell % side + 0.25 + ((j == 1 or j == 2) and 0.5 or 0)) * a
-  atoms:push(cell_of(x, y, z),
-    { x = x, y = y, z = z, u = speed(i, 0), v = speed(i, 1), w = speed(i, 2) })
+  local at = cell_of(x, y, z)
+  atoms:push(at, { x = x, y = y, z = z, u = speed(i, 0), v = speed(i, 1), w = speed(i, 2),
+    cell = at })
 end, { name = "seed" })
 
 local step = celer.kernel(function(i, first, now, near, half, atoms, potential, kinetic)
   local x, y, z, fx, fy, fz, energy = now[i].x, now[i].y, now[i].z, 0, 0, 0, 0
-  local c = cell_of(x, y, z)
+  local c = celer.clamp(now[i].cell, 0, cells - 1)
   for m = 0, 26 do
     for k = first[near[c][m]], first[near[c][m] + 1] - 1 do
       local dx, dy, dz = x - now[k].x, y - now[k].y, z - now[k].z
@@ -67,10 +68,11 @@ local step = celer.kernel(function(i, first, now, near, half, atoms, potential, 
   kinetic:add((um * um + vm * vm + wm * wm) / 2)
   u, v, w = um + DT / 2 * fx, vm + DT / 2 * fy, wm + DT / 2 * fz
   x, y, z = wrap(x + DT * u), wrap(y + DT * v), wrap(z + DT * w)
-  atoms:push(cell_of(x, y, z), { x = x, y = y, z = z, u = u, v = v, w = w })
+  local cell = cell_of(x, y, z)
+  atoms:push(cell, { x = x, y = y, z = z, u = u, v = v, w = w, cell = cell })
 end, { name = "step" })
 
-celer.struct("atom", "double x, y, z, u, v, w;")
+celer.struct("atom", "double x, y, z, u, v, w; int cell;")
 local atoms = celer.list("atom", { bins = cells, capacity = n, name = "atoms" })
 local near = celer.buffer("int", { cells, 27 }, { name = "near", init = function(c, m)
   local function beside(by, of)

@@ -528,7 +528,8 @@ template <int D> struct inner {
       far = far || p.edges->is_far;
     }
   }
-  // After that: of a range that exceeds a buffer, items lie outside.
+  // After that: of a range that exceeds a buffer, items lie outside. Known of
+  // GPUs' wide kernels alone, which such launches have.
   CELER_FN void range_over(const index *range) {
     for (int d = 0; d < D; ++d) far = far || range[d] > size[d];
   }

@@ -98,7 +98,9 @@ static __device__ __forceinline__ void compute(const Item &at, const Q &...q) {
     constexpr int D = signature<decltype(F)>::dims;
     inner<D> all;
     (all.keep(q), ...);
+#ifdef CELER_WIDE
     for (int d = 0; d < D; ++d) all.far = all.far || at.range(d) > all.size[d];
+#endif
     bool within = true;
     for (int d = 0; d < D; ++d) within = within && all.holds(d, at.at[d]);
     compute_by<F>(within, all.far ? far_out : inside, at, q...);
@@ -228,7 +230,9 @@ struct entry<F, signature<void (*)(Item, P...)>> {
     constexpr int D = sig::dims;
     inner<D> all;
     (all.keep(give<K, typename bare<P>::type>(a, a.where.min)), ...);
+#ifdef CELER_WIDE
     all.range_over(a.where.range);
+#endif
     each_run<D>(a.where, [&](unsigned first, unsigned end, unsigned step,
                              unsigned y, unsigned x) {
       item<D> it = item_of<D>(a.where, 0, y, x);

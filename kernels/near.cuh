@@ -193,9 +193,11 @@ private:
       const span low = edges->low[d], high = edges->high[d];
       span below = all_if_negative(from);
       span above = all_if_negative(size - 1 - from);
-#ifdef CELER_CUDA // it does so on the side to which it leads from its item
-      if (known != far_out && from >= here[d]) below = 0;
-      if (known != far_out && from <= here[d]) above = 0;
+#ifdef CELER_CUDA  // it does so on the side to which it leads from its item
+#ifndef CELER_WIDE // or where items lie outside
+      if (from >= here[d]) below = 0;
+      if (from <= here[d]) above = 0;
+#endif
 #endif
       if (known != far_out)
         at[d] += (below & (low + turn * from - from)) +

@@ -121,6 +121,7 @@ typedef struct cel_suits {
   int64_t row; /* items of the range along its last dimension */
   bool wide;   /* memory of 2^31 rows or more, or whose rows or planes hold so
                   many elements */
+  bool beyond; /* the range exceeds a buffer of as many dimensions */
   bool folds;  /* a task that may be a member of a fold (fold/shape.h), and then
                   is not contracted unless its source says so */
   int32_t items; /* of a group; 0: without */
@@ -129,8 +130,9 @@ typedef struct cel_suits {
  * once more where that takes it and was not done before. For the processor at
  * first rows have less than 2^31 items; for GPUs it is not wide, for folds, and
  * for groups of up to 256, whose items may have 255 registers each; those of
- * 1024 have 64. A tile is always compiled for its own size. Errors as
- * cel_module_finish has, which was called before. Thread: main. */
+ * 1024 have 64. A tile is always compiled for its own size. What has near<T, D>
+ * is wide for GPUs where items lie beyond a buffer. Errors as cel_module_finish
+ * has, which was called before. Thread: main. */
 cel_status cel_module_suit(cel_module *module, int32_t kernel,
                            const cel_suits *what);
 /* Whether `folds` matters to it: for GPUs, where the source leaves it open. */

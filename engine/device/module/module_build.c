@@ -144,6 +144,14 @@ bool cel_module_contracts_by_shape(const cel_module *module) {
          !cel__module_is_cpu(module);
 }
 
+/* Whether it has near<T, D>. */
+static bool knows_edges(const cel__kernel *kernel) {
+  for (const cel_param *p = kernel->param; p->kind != 0; ++p)
+    if (p->kind == CEL_PARAM_VALUE && p->dims > 0 && p->tile[0] == 0)
+      return true;
+  return false;
+}
+
 static int32_t variant_for(const cel_module *module, const cel__kernel *kernel,
                            const cel_suits *what) {
   const cel_param *first = kernel->param;
@@ -156,7 +164,8 @@ static int32_t variant_for(const cel_module *module, const cel__kernel *kernel,
   bool contracted = module->contract == CEL_CONTRACT_BY_SHAPE
                         ? !folds
                         : module->contract == CEL_CONTRACT_ALWAYS;
-  return cel__variant(what->wide, tiled ? 0 : what->items, contracted);
+  bool wide = what->wide || (what->beyond && knows_edges(kernel));
+  return cel__variant(wide, tiled ? 0 : what->items, contracted);
 }
 
 cel_status cel_module_suit(cel_module *module, int32_t kernel,

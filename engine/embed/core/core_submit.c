@@ -223,11 +223,22 @@ static bool is_wide(const cel_group *group) {
   return wide;
 }
 
+static bool is_beyond(const cel_group *group) {
+  bool beyond = false;
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_buffer *buffer = group->access[i].buffer;
+    for (int32_t d = 0; d < group->dims && buffer->dims == group->dims; ++d)
+      beyond = beyond || group->range.max[d] > buffer->extent.max[d];
+  }
+  return beyond;
+}
+
 cel_suits cel__suits(const cel_module *module, const cel_group *group,
                      int32_t items) {
   return (cel_suits){
       .row = group->range.max[group->dims > 0 ? group->dims - 1 : 0],
       .wide = is_wide(group),
+      .beyond = is_beyond(group),
       .folds = cel_module_contracts_by_shape(module) &&
                cel_fold_has_shape(group->access, group->accesses),
       .items = items};
