@@ -153,7 +153,6 @@ local by_hand = {
     ["turn r"] = { "read", own }, ["turn p"] = { "read_write", own },
     ["compare x"] = { "read", own }, ["compare y"] = { "read", own },
     ["compare u"] = { "read", own } },
-  molecules = { ["step near"] = { "read", rows } },
   plasma = {
     ["average total"] = { "read", all }, ["average to"] = { "discard_write", own } },
 }
@@ -226,7 +225,7 @@ local programs = {
   { "multigrid", "15", "1", accesses = 16 }, { "mhd", "vortex", "12", "0.005", accesses = 11 },
   { "adaptive", "4", "2", accesses = 7 }, { "sparse", "60", accesses = 15 },
   { "graph", "5", "4", "1", accesses = 9 }, { "mesh", "4", accesses = 21 },
-  { "molecules", "5", "1", accesses = 1 }, { "plasma", "16", "2", "1", accesses = 2 },
+  { "plasma", "16", "2", "1", accesses = 2 },
 }
 
 local root = io.popen("pwd"):read "*l"
