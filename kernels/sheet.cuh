@@ -199,25 +199,9 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
 
   template <int Step, int R, int A, class Of>
   static __device__ __forceinline__ void look(const rows &all, beside &sides) {
-    if constexpr (of.reads(Step, A) && of.left[Step] + of.right[Step] > 0) {
-      const piece<Of> &from = get<A>(all).at[place_of(R)];
-      auto &to = get<A>(sides);
-      constexpr int parts = sizeof from.at[0].part / sizeof from.at[0].part[0];
-#pragma unroll
-      for (int c = 0; c < own; ++c) to.at[of.side + c] = from.at[c];
-#pragma unroll
-      for (int k = 1; k <= of.left[Step]; ++k)
-#pragma unroll
-        for (int n = 0; n < parts; ++n)
-          to.at[of.side - k].part[n] =
-              of_lane_beside<true>(from.at[own - k].part[n]);
-#pragma unroll
-      for (int k = 0; k < of.right[Step]; ++k)
-#pragma unroll
-        for (int n = 0; n < parts; ++n)
-          to.at[of.side + own + k].part[n] =
-              of_lane_beside<false>(from.at[k].part[n]);
-    }
+    if constexpr (of.reads(Step, A) && of.left[Step] + of.right[Step] > 0)
+      lanes_of::template look_beside<Step, Of>(get<A>(all).at[place_of(R)],
+                                               get<A>(sides));
   }
 
   // ---- items

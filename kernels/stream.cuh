@@ -300,29 +300,34 @@ struct stream<L, fold_elements<E...>, Steps...> {
            (R::inside || unsigned(row - p.where.min[0]) < p.where.extent[0]);
   }
 
-  // What a step reads of its items' row, also beside the lane's columns.
+  // A row, and what a step reads beside the lane's columns.
+  template <int Step, class Of>
+  static __device__ __forceinline__ void look_beside(const piece<Of> &from,
+                                                     wider<Of> &to) {
+    constexpr int parts = sizeof from.at[0].part / sizeof from.at[0].part[0];
+#pragma unroll
+    for (int c = 0; c < own; ++c) to.at[of.side + c] = from.at[c];
+#pragma unroll
+    for (int k = 1; k <= of.left[Step]; ++k)
+#pragma unroll
+      for (int n = 0; n < parts; ++n)
+        to.at[of.side - k].part[n] =
+            of_lane_beside<true>(from.at[own - k].part[n]);
+#pragma unroll
+    for (int k = 0; k < of.right[Step]; ++k)
+#pragma unroll
+      for (int n = 0; n < parts; ++n)
+        to.at[of.side + own + k].part[n] =
+            of_lane_beside<false>(from.at[k].part[n]);
+  }
+
+  // What a step reads of its items' row.
   template <int Step, int A, class Of>
   static __device__ __forceinline__ void look(rows &all, beside &sides) {
     if constexpr (of.reads(Step, A) && of.left[Step] + of.right[Step] > 0) {
       constexpr int was = of.level[Step][A];
-      const piece<Of> &from =
-          get<A>(all).at[was][of.lag[Step + 1] - of.lag[was]];
-      wider<Of> &to = get<A>(sides);
-      constexpr int parts = sizeof from.at[0].part / sizeof from.at[0].part[0];
-#pragma unroll
-      for (int c = 0; c < own; ++c) to.at[of.side + c] = from.at[c];
-#pragma unroll
-      for (int k = 1; k <= of.left[Step]; ++k)
-#pragma unroll
-        for (int n = 0; n < parts; ++n)
-          to.at[of.side - k].part[n] =
-              of_lane_beside<true>(from.at[own - k].part[n]);
-#pragma unroll
-      for (int k = 0; k < of.right[Step]; ++k)
-#pragma unroll
-        for (int n = 0; n < parts; ++n)
-          to.at[of.side + own + k].part[n] =
-              of_lane_beside<false>(from.at[k].part[n]);
+      look_beside<Step, Of>(get<A>(all).at[was][of.lag[Step + 1] - of.lag[was]],
+                            get<A>(sides));
     }
   }
 
