@@ -3,13 +3,14 @@
 --- What the FFI makes of a table it makes in C, key by key, and its compiler gives up a loop
 --- that does so. The code made here gives the same bits for what elements mostly are: tables
 --- of the struct's fields by their names, or of all of them in order, with numbers that fit.
---- Everything else it leaves to the FFI, which has the last word on what is a mistake.
+--- Everything else it leaves to types.lua and to the FFI, which say what is a mistake.
 ---
 --- A table's other keys have to be looked for, which costs more than all else: it has to exist.
 --- Where they cannot be there (constructs.lua), LuaJIT's compiler never makes the table. Of
 --- tables in it that is not known.
 local ffi = require "ffi"
 local fields = require "celer.data.fields"
+local sorted_pairs = require("celer.tables").sorted_pairs
 
 local M = {}
 
@@ -49,8 +50,10 @@ local function value(node, x, to, depth, out)
     return true
   elseif node.of and node.plain and node.count <= MOST then
     local inner = "x" .. depth
-    out[#out + 1] = ("if type(%s) ~= 'table' or rawget(%s, 0) ~= nil or rawget(%s, %d) ~= nil "
-      .. "then return false end"):format(x, x, x, node.count + 1)
+    -- The keys of a list come in order, so none is behind the last; a loop over all costs more.
+    out[#out + 1] = ("if type(X) ~= 'table' or not (rawget(X, 0) == nil and rawget(X, N) ~= nil "
+      .. "and next(X, N) == nil or has_only(none, X, N)) then return false end"):gsub("[XN]",
+      { X = x, N = node.count })
     for i = 1, node.count do
       out[#out + 1] = ("do local %s = rawget(%s, %d)"):format(inner, x, i)
       if not value(node.of, inner, ("%s[%d]"):format(to, i - 1), depth + 1, out) then
@@ -61,8 +64,8 @@ local function value(node, x, to, depth, out)
     return true
   elseif node.fields and not node.union then
     out.names[#out.names + 1] = names_of(node)
-    out[#out + 1] = ("if type(%s) ~= 'table' or rawget(%s, 0) ~= nil or rawget(%s, 1) ~= nil "
-      .. "or not has_only(names[%d], %s) then return false end"):format(x, x, x, #out.names, x)
+    out[#out + 1] = ("if type(%s) ~= 'table' or not has_only(names[%d], %s, 0) then "
+      .. "return false end"):format(x, #out.names, x)
     return members(node, x, to, depth, out)
   end
   return false
@@ -103,15 +106,29 @@ local function extent(node)
   return n, bytes
 end
 
--- Whether a table has no strings among its keys but those. `next` and no `for`: see
--- tables.each.
-local function has_only(names, t)
+-- Whether a table has no keys but those names, or whole numbers from 1 to `count` alone.
+-- `next` and no `for`: see tables.each.
+local function has_only(names, t, count)
+  local ordered = rawget(t, 1) ~= nil
   local key = next(t)
   while key ~= nil do
-    if type(key) == "string" and not names[key] then return false end
+    if ordered then
+      if type(key) ~= "number" or not (key >= 1 and key <= count and key % 1 == 0) then
+        return false
+      end
+    elseif not names[key] then
+      return false
+    end
     key = next(t, key)
   end
   return true
+end
+
+-- Lua for whether a table that is known to have fields has them in order alone.
+local function is_in_order(node, names, v)
+  local out = { ("rawget(%s, %d) == nil"):format(v, #node.fields + 1) }
+  for name in sorted_pairs(names) do out[#out + 1] = ("rawget(%s, %q) == nil"):format(v, name) end
+  return table.concat(out, " and ")
 end
 
 local function struct(ctype, node)
@@ -123,8 +140,8 @@ local function struct(ctype, node)
     return nil
   end
   return loadstring(([[
-    local ffi, ctype, pointer, names, has_only = ...
-    local type, rawget, fill, istype = type, rawget, ffi.fill, ffi.istype
+    local ffi, ctype, pointer, names, has_only, none = ...
+    local type, rawget, next, fill, istype = type, rawget, next, ffi.fill, ffi.istype
     return function(p, at, v, is_known)
       if type(v) ~= "table" then
         -- A pointer to a struct is one, to istype.
@@ -132,18 +149,19 @@ local function struct(ctype, node)
         p[at] = v
         return true
       end
-      if rawget(v, 0) ~= nil or not (is_known or has_only(names[1], v)) then return false end
+      if rawget(v, 0) ~= nil or not (is_known or has_only(names[1], v, %d)) then return false end
       local s = p[at]
       %s
       if rawget(v, 1) ~= nil then
+        if not (%s) then return false end
         %s
         return true
       end
       %s
       return true
-    end]]):format(bytes < node.size and ("fill(p + at, %d)"):format(node.size) or "",
-    table.concat(ordered, "\n"), table.concat(by_name, "\n")))(ffi, ctype,
-      ffi.typeof("$ *", ctype), names, has_only)
+    end]]):format(#node.fields, bytes < node.size and ("fill(p + at, %d)"):format(node.size) or "",
+    is_in_order(node, names[1], "v"), table.concat(ordered, "\n"),
+    table.concat(by_name, "\n")))(ffi, ctype, ffi.typeof("$ *", ctype), names, has_only, {})
 end
 
 local function plain(node)

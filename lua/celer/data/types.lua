@@ -108,29 +108,112 @@ function M.whole_fault(value, name, low, high)
   end
 end
 
--- A field that the struct lacks, or one in it: FFI would ignore it.
-local function unknown_field(type_, value, ctype, path)
-  local first = ctype.fields and value[0] ~= nil and 0 or 1
-  for key, inside in each(value) do
-    local found, name = ctype.of, ("%s[%s]"):format(path, key)
-    if ctype.fields and type(key) == "string" then
-      local names = {}
-      found, name = ctypes.member(ctype, key, names), path .. (path == "" and "" or ".") .. key
-      if not found then
-        return ("a %s has no field '%s'%s"):format(type_.name, name,
-          require("celer.words").advice(key, names, path == "" and "" or path .. "."))
-      end
-    elseif ctype.fields then
-      local field = type(key) == "number" and ctype.fields[key - first + 1] or nil
-      found = field and field.type
+local function assign(p, at, value) p[at] = value end
+
+-- What a fault of a value is in: "a body", or "field 'q' of a body".
+local function owner(type_, path)
+  return (path == "" and "" or ("field '%s' of "):format(path)) .. "a " .. type_.name
+end
+
+-- What values in order are given to: as the FFI does, the first of a union, and the fields
+-- of what has no name in place of it.
+local function in_order(ctype, out)
+  for _, field in ipairs(ctype.fields) do
+    if field.name then
+      out[#out + 1] = field
+    elseif field.type.fields then
+      in_order(field.type, out)
     end
-    local fault = found and (found.fields or found.of) and type(inside) == "table"
-      and unknown_field(type_, inside, found, name)
+    if ctype.union and out[1] then break end
+  end
+  return out
+end
+
+-- Where the values in order begin, 0 or 1, and how many there are.
+local function sequence(value)
+  local first, n = rawget(value, 0) ~= nil and 0 or 1, 0
+  while rawget(value, first + n) ~= nil do n = n + 1 end
+  return first, n
+end
+
+-- A key that is no field. `n`: how many values are in order
+local function key_fault(type_, ctype, path, key, n, names)
+  local words = require "celer.words"
+  local spelt = type(key) == "string" and ("'%s'"):format(key) or ("[%s]"):format(tostring(key))
+  if ctype.of then
+    return ("%s is an array of %d, and is given %s, which is none of its elements from [1] on")
+      :format(owner(type_, path), ctype.count, spelt)
+  elseif n > 0 then
+    return ("%s is given values in order, and %s: give all in order, or all by their names")
+      :format(owner(type_, path), spelt)
+  elseif type(key) ~= "string" then
+    return ("%s has no field %s%s"):format(owner(type_, path), spelt,
+      words.advice(nil, names, path == "" and "" or path .. "."))
+  end
+  local inside = path == "" and "" or path .. "."
+  return ("a %s has no field '%s%s'%s"):format(type_.name, inside, key,
+    words.advice(key, names, inside))
+end
+
+local in_table
+
+-- What is wrong with the value of a field, or of an element of one; nil for what the FFI
+-- takes, as far as that is known. `refused`: it did not take the whole, so it takes no string.
+local function in_value(type_, value, ctype, path, refused)
+  local kind = type(value)
+  local given = ("and is given %s"):format(require("celer.words").a(value))
+  if kind == "table" and (ctype.fields or ctype.of) then
+    return in_table(type_, value, ctype, path, refused)
+  elseif kind == "cdata" or kind == "string" and not refused then
+    return nil
+  elseif ctype.fields then
+    return ("%s is a struct, %s: write { ... }"):format(owner(type_, path), given)
+  elseif ctype.of then
+    return ("%s is an array of %d, %s: write { ... }"):format(owner(type_, path), ctype.count,
+      given)
+  elseif ctype.class and kind ~= "number" and kind ~= "boolean" then
+    return ("%s is a %s, %s"):format(owner(type_, path),
+      ctype.class == "b" and "boolean" or "number", given)
+  end
+end
+
+-- The same of a table. The FFI ignores keys that it does not look up, and does not say where
+-- a value is wrong.
+function in_table(type_, value, ctype, path, refused)
+  local first, n = sequence(value)
+  local list, names = ctype.fields and in_order(ctype, {}), {}
+  local most = list and #list or ctype.count
+  if n > most then
+    return ("%s has %s, and is given %d values"):format(owner(type_, path),
+      require("celer.words").count(most, list and "field" or "element"), n)
+  end
+  if list then ctypes.member(ctype, "", names) end
+  for key, inside in each(value) do
+    local found, name = nil, ("%s[%s]"):format(path, tostring(key))
+    if type(key) == "number" and key % 1 == 0 and key >= first and key < first + n then
+      local field = list and list[key - first + 1]
+      found = list and field.type or ctype.of
+      if list then name = (path == "" and "" or path .. ".") .. field.name end
+    elseif list and n == 0 and type(key) == "string" then
+      found, name = ctypes.member(ctype, key), (path == "" and "" or path .. ".") .. key
+    end
+    if not found then return key_fault(type_, ctype, path, key, n, names) end
+    local fault = in_value(type_, inside, found, name, refused)
     if fault then return fault end
   end
 end
 
-local function assign(p, at, value) p[at] = value end
+--- Which keys a table of a struct's fields may have: their names, or whole numbers.
+---@param type_ celer.type
+---@return fun(key: any): any
+function M.is_field(type_)
+  local ctype = ctypes.of(type_.ctype)
+  local most = #in_order(ctype, {})
+  return function(key)
+    if type(key) == "string" then return ctypes.member(ctype, key) end
+    return type(key) == "number" and key >= 1 and key <= most and key % 1 == 0
+  end
+end
 
 -- Any value but a plain number of a type of numbers.
 local function store_other(type_, p, at, value)
@@ -138,17 +221,17 @@ local function store_other(type_, p, at, value)
     local re, im = require("celer.data.complex").parts(value)
     if re then value = { re = re, im = im } end
   end
-  if type_.class == "s" and type(value) == "table" then
-    local fault = unknown_field(type_, value, ctypes.of(type_.ctype), "")
-    if fault then return fault end
-  end
+  local ctype = type_.class == "s" and type(value) == "table" and ctypes.of(type_.ctype)
+  local fault = ctype and in_table(type_, value, ctype, "")
+  if fault then return fault end
   local ok = pcall(assign, p, at, value)
   if ok and type(value) == "cdata" and type_.low and (p[at] ~= value
     or (type_.class == "u" and tostring(value):sub(1, 1) == "-")) then
     return ("%s does not fit: %s holds %.17g to %.17g"):format(tostring(value),
       type_.name, type_.low, type_.high - 1)
   elseif not ok then
-    return ("%s is no %s"):format(value == nil and "nil" or "a "
+    fault = ctype and in_table(type_, value, ctype, "", true)
+    return fault or ("%s is no %s"):format(value == nil and "nil" or "a "
       .. (type(value) == "cdata" and tostring(ffi.typeof(value)) or type(value)),
       type_.name)
   end

@@ -52,7 +52,8 @@ end
 -- Whether an instruction leaves the table in register `at` as it is, but for known fields.
 local function leaves(f, one, at, is_field)
   if (one.op == SET_FIELD or one.op == SET_NUMBERED) and one.b == at then
-    return one.a ~= at and (one.op == SET_NUMBERED or is_field(util.funck(f, -one.d - 1)))
+    local key = one.op == SET_NUMBERED and one.d or util.funck(f, -one.d - 1)
+    return one.a ~= at and is_field(key)
   end
   return not (programs.is_of_loop(one.op) or one.md == FUNC
     or (one.ma == DST or one.ma == VAR) and one.a == at or one.ma == BASE and one.a <= at
@@ -67,7 +68,7 @@ local function made_at(f, list, pc, is_field)
     local one = list[from]
     if (one.op == NEW or one.op == COPY) and one.a == at then
       for key in each(one.op == COPY and util.funck(f, -one.d - 1) or {}) do
-        if type(key) == "string" and not is_field(key) then return nil end
+        if not is_field(key) then return nil end
       end
       return from
     end
@@ -84,11 +85,11 @@ local function is_stretch(list, from, to)
   return true
 end
 
---- Whether all that a function returns are tables that it has made itself, without any
---- string among their keys but those that `is_field` takes. It must not have run: LuaJIT
---- rewrites instructions.
+--- Whether all that a function returns are tables that it has made itself, without any key
+--- but those that `is_field` takes, and more in order where a call gives the last. It must not
+--- have run: LuaJIT rewrites instructions.
 ---@param f function
----@param is_field fun(name: string): any
+---@param is_field fun(key: any): any
 ---@return boolean
 function M.only(f, is_field)
   local list = instructions(f)

@@ -384,9 +384,7 @@ local function nothing() return false end
 local function filling(self, f)
   local type_, dims = types.find(self.extra.type), self.extra.dims
   constructs.make_room(f)
-  local is_known = type_.class == "s" and constructs.only(f, function(name)
-    return ffi.offsetof(type_.ctype, name)
-  end)
+  local is_known = type_.class == "s" and constructs.only(f, types.is_field(type_))
   return loadstring(loops(dims))(f, types.pack(type_) or nothing, is_known,
     function(p, at, value, i, j, k)
       local fault = types.store(type_, p, at, value)

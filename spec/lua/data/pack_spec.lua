@@ -141,10 +141,25 @@ describe("celer.pack", function()
   it("leaves tables with other keys, unless it is told that there are none", function()
     local fast = pack.of(ffi.typeof("struct { double x, y; }"))
     local one = ffi.new("struct { double x, y; }[1]")
-    assert.is_false(fast(one, 0, { x = 1, y = 2, z = 3 }))
-    assert.is_false(fast(one, 0, { 1, 2, z = 3 }))
-    assert.is_true(fast(one, 0, { x = 1, [true] = 2, [7] = 3 }))
+    for _, value in ipairs { { x = 1, y = 2, z = 3 }, { 1, 2, z = 3 }, { 1, 2, y = 3 }, { 1, 2, 3 },
+      { x = 1, [true] = 2 }, { x = 1, [7] = 3 }, { x = 1, [1.5] = 3 }, { 1, 2, [1.5] = 3 } } do
+      assert.is_false(fast(one, 0, value))
+    end
+    assert.is_false(fast(one, 0, { 1, 2, y = 3 }, true))
+    assert.is_false(fast(one, 0, { 1, 2, 3 }, true))
+    assert.is_true(fast(one, 0, { x = 1, z = 3 }, true))
     assert.equal(1, one[0].x)
+  end)
+
+  it("leaves tables in them with other keys", function()
+    local ctype = ffi.typeof("struct { struct { double x, y; } q; int m[2]; }")
+    local fast, one = pack.of(ctype), ffi.new(ffi.typeof("$[1]", ctype))
+    assert.is_true(fast(one, 0, { q = { x = 1, y = 2 }, m = { 3, 4 } }, true))
+    assert.equal(4, one[0].m[1])
+    for _, value in ipairs { { q = { x = 1, y = 2, [7] = 1 }, m = { 3, 4 } },
+      { q = { x = 1, y = 2 }, m = { 3, 4, x = 1 } }, { q = { x = 1, y = 2 }, m = { 3, 4, 5 } } } do
+      assert.is_false(fast(one, 0, value, true))
+    end
   end)
 
   it("leaves what a metatable gives to the FFI, which does not ask it", function()

@@ -145,8 +145,11 @@ end)
 
   it("of structs say at which element a function is wrong", function()
     for text, wanted in pairs {
-      ["{ x = i, y = i < 500 and 1 or print }"] = "a table is no pair",
-      ["{ x = i, y = i < 500 and 1 or 'a' }"] = "a table is no pair",
+      ["{ x = i, y = i < 500 and 1 or print }"] =
+        "field 'y' of a pair is a number, and is given a function",
+      ["{ x = i, y = i < 500 and 1 or 'a' }"] =
+        "field 'y' of a pair is a number, and is given a string",
+      ["i < 500 and { i } or { 1, 2, {}, 4 }"] = "a pair has 3 fields, and is given 4 values",
       ["{ x = i, [i < 500 and 'y' or 'z'] = 1 }"] = "a pair has no field 'z'",
       ["{ x = i, z = i }"] = "a pair has no field 'z'",
       ["i < 500 and { x = i } or 7"] = "a number is no pair",
@@ -251,13 +254,41 @@ end)
 refused("a deep has no field 'at.z', did you mean at.x?", function()
   celer.buffer(deep, 2, { init = { x = 1, at = { x = 1, y = 2, z = 3 }, q = { mass = 1 } } })
 end)
-refused("a deep has no field '[2].z'", function()
+refused("a deep has no field 'at.z'", function()
   celer.buffer(deep, 2):fill { 1, { x = 1, y = 2, z = 3 }, { mass = 1 } }
 end)
 local pairs_of = celer.struct("pairs_of", "int2 p[2];")
 refused("a pairs_of has no field 'p[2].z'", function()
   celer.buffer(pairs_of, 2, { init = { { p = { { 1, 2 }, { x = 1, y = 2, z = 3 } } }, {} } })
 end)
+-- What has too many values, other keys, or other kinds of values.
+local outer = celer.struct("outer_of_faults",
+  "float3 r; struct { float x, y; } q; int2 p[2]; int m[3];")
+for fault, value in celer.sorted_pairs {
+  ["field 'q' of a outer_of_faults has 2 fields, and is given 3 values"] = { q = { 1, 2, 3 } },
+  ["field 'r' of a outer_of_faults has 3 fields, and is given 4 values"] = { r = { 1, 2, 3, 4 } },
+  ["a outer_of_faults has 4 fields, and is given 5 values"] = { {}, {}, {}, {}, 5 },
+  ["field 'p' of a outer_of_faults has 2 elements, and is given 3 values"] = { p = { {}, {}, {} } },
+  ["field 'm' of a outer_of_faults has 3 elements, and is given 4 values"] = { m = { 1, 2, 3, 4 } },
+  ["field 'm' of a outer_of_faults is an array of 3, and is given 'x'"] = { m = { x = 1 } },
+  ["field 'm' of a outer_of_faults is an array of 3, and is given a number"] = { m = 1 },
+  ["field 'q' of a outer_of_faults is a struct, and is given a number"] = { q = 1 },
+  ["field 'p[2].y' of a outer_of_faults is a number, and is given a string"] =
+    { p = { {}, { 1, "a" } } },
+  ["a outer_of_faults has no field [7]; there are m, p, q, r"] = { [7] = 1 },
+  ["field 'q' of a outer_of_faults has no field [true]; there are q.x, q.y"] =
+    { q = { [true] = 1 } },
+  ["a outer_of_faults has no field [1.5]"] = { [1.5] = 1 },
+  ["field 'q' of a outer_of_faults is given values in order, and 'y'"] = { q = { 1, y = 2 } },
+} do
+  refused(fault, function() celer.buffer(outer, 1, { init = { value } }) end)
+  refused(fault, function() celer.buffer(outer, 1):fill(value) end)
+  local b = celer.buffer(outer, 1)
+  local give = celer.kernel [=[
+    kernel void give(item<1> it, out<outer_of_faults, 1> o, outer_of_faults v) { o(it[0]) = v; }
+  ]=]
+  refused("argument 2 of kernel give: " .. fault, function() give(1, b, value) end)
+end
 refused("a float2 has no field 'z'", function()
   celer.buffer("float2", { 4 }, { init = { z = 1 } })
 end)
