@@ -109,6 +109,7 @@ describe("cel_module_begin_cpu", function()
     made(2, of("item<1>", "o(it[0]) += 1;"), { options = { "-DCELER_CHECK" } })
     made(2, of("tile<1>", "it.each([&](item<1> at) { o(at[0]) += 1; });"))
     made(1, of("item<1>", "o(it[0]) = ++count;", "__device__ int count;"))
+    made(1, of("item<1>", "static int count; o(it[0]) = ++count;"))
     made(1, of("tile<1>", "it.each([&](item<1> at) { o(at[0]) = ++count; });",
       "__device__ int count;"))
   end)

@@ -168,12 +168,19 @@ celer.kernel("kernel void k(item<0>, out<int, 0> x) { x() = 1; }", { contract = 
       { "#include <cmath>", "" }, { "# include <cmath>", "" },
       { "", [[printf("%%d", i);]] }, { "", [[asm volatile("");]] }, { "", [[__asm__("");]] },
       { "__device__ void add(int *a) { __atomic_add_fetch(a, 1, 0); }", "" },
+      { "static int seen;", "seen = i;" }, { "", "static float last[2] = {}; last[0] = i;" },
+      { "", "static int seen(0); seen = i;" },
+      { "", "static __attribute__((aligned(8))) int n; n = i;" },
+      { "", "static thread_local int seen; seen = i;" },
     } do
       assert.equal(alone, messages(what[1], what[2]), what[1] .. what[2])
     end
     for _, what in ipairs {
       { "// of a plasma; includes the rim", "" }, { "", "const float plasma = 0;" },
       { "__device__ float twice(float x) { return 2 * x; }", "twice(i);" },
+      { "static float twice(float x) { return 2 * x; } // static walls = 2", "twice(i);" },
+      { "static constexpr int two = 2; static const int three(3);", "static_assert(two == 2);" },
+      { "static inline __attribute__((noinline)) int one() { return 1; }", "one();" },
     } do
       assert.equal(folded, messages(what[1], what[2]), what[1] .. what[2])
     end

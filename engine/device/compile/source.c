@@ -168,6 +168,42 @@ bool cel_source_is_plain(const cel_source *source) {
   return false;
 }
 
+/* After `static`: whether a variable follows that may change. What parentheses
+ * that no number or literal begins belong to is a function. */
+static bool declares_variable(scan *s) {
+  for (;;) {
+    const char *word;
+    skip_space(s);
+    size_t size = take_word(s, &word);
+    if (is_word(word, size, "const") || is_word(word, size, "constexpr"))
+      return false;
+    if (is_word(word, size, "alignas") || is_word(word, size, "decltype") ||
+        is_word(word, size, "__attribute__")) {
+      skip_space(s);
+      skip_parentheses(s);
+    } else if (size == 0) {
+      if (*s->at == '\0' || strchr(";=[{", *s->at) != NULL) return true;
+      if (*s->at == '(') {
+        step(s);
+        skip_space(s);
+        return isdigit((unsigned char)*s->at) ||
+               (*s->at != '\0' && strchr("+-.\"'", *s->at) != NULL);
+      }
+      step(s);
+    }
+  }
+}
+
+bool cel_source_has_variables(const char *text) {
+  scan s = {text, 0};
+  const char *word;
+  for (size_t size; (size = next_word(&s, &word)) > 0;) {
+    if (is_word(word, size, "thread_local")) return true;
+    if (is_word(word, size, "static") && declares_variable(&s)) return true;
+  }
+  return false;
+}
+
 void cel_found_release(cel_found_list *list) {
   for (uint32_t i = 0; i < list->n; ++i) cel_free(list->at[i].name);
   cel_vec_release(list);

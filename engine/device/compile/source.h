@@ -2,8 +2,9 @@
  *
  * header, then the user's text under its own file name and lines, then an
  * entry per kernel at the kernel's own line; with CELER_ONLY of the kernel that
- * has this number, from 1, alone. The only thing read from the C++
- * is where `kernel void name(` stands outside comments and strings.
+ * has this number, from 1, alone. All that is read from the C++ is
+ * where `kernel void name(`, `static` and directives stand outside comments and
+ * strings.
  */
 #ifndef CEL_DEVICE_COMPILE_SOURCE_H
 #define CEL_DEVICE_COMPILE_SOURCE_H
@@ -24,6 +25,9 @@ typedef CEL_VEC(cel_found) cel_found_list;
 void cel_source_scan(const cel_source *source, cel_found_list *out);
 /* Whether there is a `__global__` in it. */
 bool cel_source_is_plain(const cel_source *source);
+/* Whether it declares variables that are `static` or `thread_local`, and no
+ * constants. Thread: any. */
+bool cel_source_has_variables(const char *text);
 void cel_found_release(cel_found_list *list);
 /* The first whose name is that of a function template that a compiler or celer
  * has; null if none. The same for all compilers. Thread: any. */

@@ -171,7 +171,8 @@ bool cel__has_effects(const char *text) {
   static const char device[] = "__device__";
   for (int i = 0; words[i] != NULL; ++i)
     if (strstr(text, words[i]) != NULL) return true;
-  if (has_assembly(text) || has_include(text)) return true;
+  if (has_assembly(text) || has_include(text) || cel_source_has_variables(text))
+    return true;
   while ((text = strstr(text, device)) != NULL) {
     text += sizeof device - 1;
     if (text[strcspn(text, "(;=[{")] != '(') return true;
