@@ -61,13 +61,23 @@ end
 
 local MOST_BOXES = require("celer.core").facts.limit.rule_boxes
 
--- How far apart sorted rows must be for a box to end between them: as far as it takes for few
--- boxes. Rows between those that are joined go unchecked then.
+-- How far apart sorted rows must be for a box to end between them: the least with which there are
+-- few boxes, whichever of the rows are left out. So what a chunk gets has all that its parts get.
+-- Rows between those that are joined go unchecked then.
 local function gap_between(list, most)
-  local gaps = {}
-  for i = 2, #list do gaps[i - 1] = list[i] - list[i - 1] end
-  table.sort(gaps, function(a, b) return a > b end)
-  return math.max(1, gaps[most] or 1)
+  local function boxes_at_most(gap)
+    local n, last = 0, -math.huge
+    for _, row in ipairs(list) do
+      if row - last > gap then n, last = n + 1, row end
+    end
+    return n
+  end
+  local low, high = 1, #list > 1 and list[#list] - list[1] or 1
+  while low < high do
+    local gap = math.floor((low + high) / 2)
+    if boxes_at_most(gap) > most then low = gap + 1 else high = gap end
+  end
+  return low
 end
 
 -- Boxes of the rows that a buffer has.

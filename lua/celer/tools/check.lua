@@ -325,7 +325,7 @@ local function findings(rows, ended)
     if not ended and not access.plain then
       local text = hint(row, access, what)
       if text then say("hint", text) end
-      if row.gap then say("hint", gap_hint(row.gap, what)) end
+      if row.gap and not access.by_image then say("hint", gap_hint(row.gap, what)) end
     end
   end
   return in_order(list, out)

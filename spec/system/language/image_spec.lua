@@ -744,11 +744,18 @@ local n = 1000
 local col = celer.buffer("int", n, { init = function(i) return i * 37 % n end })
 local x, y = celer.buffer("double", n, { init = 1 }), celer.buffer("double", n)
 celer.kernel(function(i, col, x, y) y[i] = x[col[i]] + x[col[col[i]]] end)(n, col, x, y)
+print(y(1))
+local function anywhere(i) return math.floor(n * celer.philox(1, i)) end
+local any = celer.buffer("int", n, { init = anywhere })
+celer.kernel(function(i, any, x, y) y[i] = x[any[i]] end)(n, any, x, y)
 print(y(1))]==])
-    local r = celer.run({ "check", folder .. "/case.lua" })
-    assert.equal(0, r.status, r.stderr)
-    assert.equal("2\n", r.stdout)
-    assert.matches("no mistakes found; ", r.stderr, 1, true)
+    for _, ranks in ipairs { 1, 3 } do
+      local r = celer.run({ "check", folder .. "/case.lua" },
+        { ranks = ranks > 1 and ranks or nil })
+      assert.equal(0, r.status, r.stderr)
+      assert.equal("2\n1\n", r.stdout)
+      assert.matches("no mistakes found; ", r.stderr, 1, true)
+    end
   end)
 
   it("is checked: what is read beside it is a mistake, at the line of the access", function()
