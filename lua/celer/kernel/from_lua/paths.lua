@@ -102,16 +102,58 @@ local function add_facts(out, node, yes)
   end
 end
 
+-- Adds what holds within counted loops: that a counter lies between where it begins and ends.
+local function add_loops(out, block)
+  local at = block
+  while at do
+    for _, node in ipairs(at.header and at.phis or {}) do
+      local loop = node.kind == "int" and node.loop
+      if loop and loop.step.op == "number" and loop.first.kind == "int"
+        and loop.last.kind == "int" then
+        local up, counter = loop.step.k > 0 and 1 or -1, affine.of(node)
+        for end_, sign in pairs { first = up, last = -up } do
+          local form = affine.add(counter, affine.of(loop[end_]), -1)
+          form = sign > 0 and form or affine.add({ c = 0, of = {} }, form, -1)
+          out[#out + 1] = { c = form.c, of = form.of, of_loop = true }
+        end
+      end
+    end
+    at = dominator(at)
+  end
+end
+
+local MOST_FACTS = 12
+
+-- Adds what two facts say together: that i < j and j < 5 make i < 4.
+local function add_sums(out)
+  local n = #out
+  for k = 1, n <= MOST_FACTS and n or 0 do
+    for l = 1, k - 1 do
+      local a, b = out[k], out[l]
+      local meets = false
+      for node, x in pairs(a.of) do meets = meets or (b.of[node] or 0) * x < 0 end
+      if meets and not (a.differs or b.differs) then
+        local sum = affine.add(a, b, 1)
+        sum.of_loops = a.of_loop and b.of_loop
+        if next(sum.of) then out[#out + 1] = sum end
+      end
+    end
+  end
+end
+
 --- Affine forms that are at least 0 in a block, and on the way from it to `to`.
 ---@param block celer.block
 ---@param to? celer.block
----@return celer.affine[]  with `differs`: not 0, in place of at least 0
+---@return celer.affine[]  with `differs`: not 0, in place of at least 0; with `of_loops`: where
+---loops run at all
 function M.facts(block, to)
   local out = {}
   for _, condition in ipairs(conditions(block)) do add_facts(out, condition.cond, condition.yes) end
   if to and block.ends and block.ends.cond then
     add_facts(out, block.ends.cond, block.ends.yes == to)
   end
+  add_loops(out, block)
+  add_sums(out)
   return out
 end
 

@@ -171,18 +171,64 @@ local function without(self, low, high, value)
   return low, high
 end
 
+-- Whether a bound depends on how many items a chunk has. That of the whole then says nothing of
+-- the parts.
+local function grows(bound)
+  local text = linear.text(bound)
+  for d = 0, 2 do
+    if text:find(("chunk.min[%d]"):format(d), 1, true)
+      and text:find(("chunk.max[%d]"):format(d), 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- The last value of a form that a bound admits, where neighbouring items are some apart: parts of
+-- a chunk end at such, and so does the chunk then. `up`: the first one, of a lower bound.
+local function aligned(self, form, bound, up)
+  local node, by, rest = nil, 1, { c = form.c, of = {} }
+  for part, x in pairs(form.of) do
+    if self.names[part] then
+      rest.of[part] = x
+    elseif node or part.op ~= "coordinate" then
+      return bound
+    else
+      node, by = part, math.abs(x)
+    end
+  end
+  rest = by > 1 and uniform(self, rest)
+  if not rest then return bound end
+  local apart, sign = add(bound, rest, -1), up and -1 or 1
+  local times = next(apart.of) and linear.divide(add(constant(0), apart, sign), constant(by))
+    or constant(math.floor(sign * apart.c / by))
+  return add(rest, times, sign * by)
+end
+
+-- A bound and what a condition says. Where the bound would depend on how a range is split, the
+-- condition alone.
+local function tighter(self, what, bound, said)
+  return grows(bound) and said or linear.choose(self.context, what, bound, said)
+end
+
+-- Whether a form is a coordinate, with something added, or taken from something.
+local function is_coordinate(form)
+  local node, x = next(form.of)
+  return node and node.op == "coordinate" and math.abs(x) == 1 and not next(form.of, node)
+end
+
 -- What the conditions say that hold in the block: which values it is above or below, and then
--- which it is not.
+-- which it is not. That the loops around it run leaves items at their own coordinates.
 local function narrow(self, form, low, high, block, to)
-  local others = {}
+  local others, own = {}, is_coordinate(form)
   for _, fact in ipairs(paths.facts(block, to)) do
     local below, above = uniform(self, affine.add(form, fact, -1)),
       uniform(self, affine.add(form, fact, 1))
     if fact.differs then
       others[#others + 1] = below or above
-    else
-      if below then low = linear.choose(self.context, "max", low, below) end
-      if above then high = linear.choose(self.context, "min", high, above) end
+    elseif not (own and fact.of_loops) then
+      if below then low = tighter(self, "max", low, aligned(self, form, below, true)) end
+      if above then high = tighter(self, "min", high, aligned(self, form, above)) end
     end
   end
   for _ = 1, math.min(#others, 4) do -- in any order of theirs
@@ -212,12 +258,6 @@ function M.said(self, form, block, alike)
     end
   end
   return low, high, except
-end
-
--- Whether a form is a coordinate, with something added, or taken from something.
-local function is_coordinate(form)
-  local node, x = next(form.of)
-  return node and node.op == "coordinate" and math.abs(x) == 1 and not next(form.of, node)
 end
 
 -- Where one index of an element is narrowed by a condition on a coordinate, others that come from
@@ -307,19 +347,6 @@ function M.gap(form)
     if node.op == "mul" then n = math.huge end -- by what was captured
   end
   return n
-end
-
--- Whether a bound depends on how many items a chunk has. That of the whole then says nothing of
--- the parts.
-local function grows(bound)
-  local text = linear.text(bound)
-  for d = 0, 2 do
-    if text:find(("chunk.min[%d]"):format(d), 1, true)
-      and text:find(("chunk.max[%d]"):format(d), 1, true) then
-      return true
-    end
-  end
-  return false
 end
 
 -- Sets which ends (i + 1) % n wraps at, where it wraps at most once: by what holds where it is

@@ -23,13 +23,18 @@ end
 
 local sums = { add = true, sub = true, min = true, max = true }
 
--- Whether a node is a coordinate, a counter or an index that was read, or lies beside one. What a
--- loop changes is a counter, too, if it has to be whole.
+local function is_whole_number(node) return node.op == "number" and node.k % 1 == 0 end
+
+-- Whether a node is a coordinate, a counter or an index that was read, lies beside one, or is a
+-- multiple of that. What a loop changes is a counter, too, if it has to be whole.
 local function counts_items(node, depth)
   if node.op == "coordinate" or node.loop then return true end
   if node.op == "phi" then return node.whole and node.block.header end
   if node.op == "load" then return indices[node.array.number] end
-  if not sums[node.op] or depth > 8 then return false end
+  if node.op == "mul" and not (is_whole_number(node.args[1]) or is_whole_number(node.args[2]))
+    or node.op ~= "mul" and not sums[node.op] or depth > 8 then
+    return false
+  end
   return counts_items(node.args[1], depth + 1) or counts_items(node.args[2], depth + 1)
 end
 
