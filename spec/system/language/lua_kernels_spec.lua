@@ -339,6 +339,17 @@ compare("a median", function(i, j, u, v)
   sort(here, 9)
   v[i][j] = here[5]
 end, { n, n }, { "double", { n, n }, value }, { "double", { n, n }, zero })
+compare("a stack, whose top the item moves", function(i, u, v)
+  local stack, top = {}, 2
+  for k = 0, 5 do stack[k] = 0 end
+  for turn = 1, 20 do
+    local at = celer.clamp(top, 0, 5)
+    stack[at] = stack[at] + turn
+    if u[(i + turn) % n] > 0 then top = top - 1 else top = top + 1 end
+  end
+  stack[celer.clamp(math.floor(-0.3 * u[i]), 0, 5)] = 100 -- also of -0
+  v[i] = stack[0] + 2 * stack[1] + 3 * stack[2] + 4 * stack[3] + 5 * stack[4] + 6 * stack[5]
+end, { n }, { "double", { n }, value }, { "double", { n }, zero })
 compare("a product", function(i, u, v, w)
   local here, flags, total = {}, { true, false }, 0
   for k = -1, 1 do here[k] = u[(i + k) % n] end
@@ -887,8 +898,11 @@ celer.wait()
       "element %[1%] of a table may be read" },
     { "i, v", "local a = {} for k = 1, 2 do local s = a[k] or 0 a[k] = s v[i] = s end", "v",
       "element %[1%] of a table may be read" },
+    { "i, v", "local a = {} for k = 1, n do a[k] = k end v[i] = a[1]", "v",
+      "by a loop between literals" },
     { "i, v", "local a = {} a[i] = 1 v[i] = a[i]", "v", "a table of a kernel has at most 256" },
-    { "i, v", "local a = { 1, 2 } v[i] = a[i / 2]", "v", "this index is no whole number" },
+    { "i, v", "local a = { 1, 2 } v[i] = a[i / 2]", "v",
+      "as by celer.clamp%(math.floor%(x%), 0, 9%)" },
     { "i, v", "local a = { x = 1 } v[i] = a.x", "v", "stored or pushed as a whole: .* 'x'" },
     { "i, v", "local a = { 1 } v[i] = a.x", "v", "a table of a kernel has elements by whole" },
     { "i, s", "s[i] = { 1, x = 2 }", "s", "or it is a struct and has fields: not both" },

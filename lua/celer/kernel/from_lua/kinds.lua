@@ -354,7 +354,8 @@ local function mark_zeros(graph)
     changed = false
     graph:each(function(node)
       if not node.args or not shows(node) then return end
-      for _, arg in ipairs(node.args) do
+      for k = node.op == "set" and 2 or 1, #node.args do -- of a set the first is an index
+        local arg = node.args[k]
         if not arg.shows_zero then arg.shows_zero, changed = true, true end
       end
     end)

@@ -126,8 +126,8 @@ local function check_index(node, fail)
   local index = node.args[1]
   if not is_bounded(index) then
     fail(node, "a table of a kernel has at most %d elements, and this index is no whole number "
-      .. "with such bounds: count by for k = 1, 9 do, or keep it between bounds by math.min and "
-      .. "math.max", MOST)
+      .. "with such bounds: count by for k = 1, 9 do, or keep it between bounds, as by "
+      .. "celer.clamp(math.floor(x), 0, 9)", MOST)
   end
 end
 
@@ -177,7 +177,8 @@ function M.check(graph, fail)
       local ok, k = is_set(graph, array.sets, get)
       if not ok then
         fail(get, "element [%d] of a table may be read here before it is set: set all of them "
-          .. "first, as in { 0, 0, 0 } or by a loop", k)
+          .. "first, as in { 0, 0, 0 } or by a loop between literals, for k = 1, 9 do: a number "
+          .. "that the kernel captures or is given may be another one at the next submission", k)
       end
     end
   end
