@@ -435,12 +435,14 @@ function Expression:either(other) return logical("either", self, other) end
 ---@return celer.expression
 function Expression:opposite() return logical("opposite", self) end
 
---- Of each element x where the condition holds, and y elsewhere.
----@param condition celer.expression|celer.buffer  a comparison such as u:lt(0), or of bool
+--- Of each element x where the condition holds, and y elsewhere. Of a boolean of Lua's, as in a
+--- kernel, x or y itself.
+---@param condition celer.expression|celer.buffer|boolean  a comparison such as u:lt(0), or of bool
 ---@param x celer.expression|celer.buffer|number|boolean
 ---@param y celer.expression|celer.buffer|number|boolean
----@return celer.expression
+---@return celer.expression|celer.buffer|number|boolean
 function M.select(condition, x, y)
+  if condition == true then return x elseif condition == false then return y end
   local call = "celer.select"
   local args = { M.of(condition, call), M.of(x, call), M.of(y, call) }
   check_condition(call, args[1])

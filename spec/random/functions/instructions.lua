@@ -6,7 +6,9 @@ local bit = require "bit"
 local bounds = require "bounds"
 local ffi = require "ffi"
 local kinds = require "kinds"
-local clamp = require("celer").clamp
+local celer = require "celer"
+local clamp = celer.clamp
+local chosen = require("celer.kernel.from_lua.captured").select
 local philox = require("celer.run.philox").uniform
 local util = require "jit.util"
 local values = require "values"
@@ -345,6 +347,7 @@ local function call(self, copy, pc, callee, args)
       return { philox(unpack(x)) }
     end
   end
+  if f == celer.select then f = chosen end
   local results, body = self:call(f, args, place(copy, pc), copy.times)
   return results, function(x) return self.execute(body, x) end
 end

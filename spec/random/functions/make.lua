@@ -193,7 +193,9 @@ local numbers = {
   function(self, d) return ("(math.ceil(%s) + 0)"):format(self:number(d)) end,
   function(self, d) return ("math.sqrt(math.abs(%s))"):format(self:number(d)) end,
   function(self, d)
-    return ("(%s and %s or %s)"):format(self:condition(d), self:number(d), self:number(d))
+    local condition = self:condition(d)
+    return (#condition % 2 == 0 and "(%s and %s or %s)" or "celer.select(%s, %s, %s)"):format(
+      condition, self:number(d), self:number(d))
   end,
   function(self, d) return ("(%s or %s)"):format(self:number(d), self:number(d)) end,
   function(self)

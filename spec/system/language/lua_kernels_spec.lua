@@ -165,7 +165,8 @@ compare("others", function(i, v)
   local y = i
   if i < x then y = x elseif not (x < i) then y = x end
   v[i][2] = number(y)
-end, { 5 }, { "float", { 5, 3 }, function() return 0 end })
+  v[i][3] = celer.select(x > i, celer.select(not (i < 3), i, x), celer.select(i == 1, -0.0, 2))
+end, { 5 }, { "float", { 5, 4 }, function() return 0 end })
 ]])
 
   script.everywhere("compares fractions that are whole as the interpreter does", setup .. [[
@@ -947,6 +948,7 @@ celer.wait()
       "submit" },
     { "i, v, c", "v[i] = c", "v, 'x'", "argument 2 %('c'%) is a string", "submit" },
     { "i, v", "v[i] = math.clamp(i, 0, 1)", "v", "there is no math.clamp: write celer.clamp" },
+    { "i, v", "v[i] = celer.select(i > 0, 1)", "v", "celer.select takes 3 arguments, got 2" },
     { "i, v", "v[i] = bit.shift(i, 1)", "v", "there is no bit.shift" },
     { "i, v", "v[i][i] = 1", "v", "'v' has 1 dimension: too many indices" },
     { "i, m", "m[i] = 1", "m", "'m' has 2 dimensions, and is given 1 here" },

@@ -1,5 +1,6 @@
 --- calls.lua -- what a kernel may call: math, bit, helpers, methods of its parameters.
 local bit = require "bit"
+local captured = require "celer.kernel.from_lua.captured"
 local elements = require "celer.kernel.from_lua.elements"
 local made_structs = require "celer.kernel.from_lua.made_structs"
 local symbol = require "celer.symbol"
@@ -200,8 +201,11 @@ function M.call(lift, node, args)
     lift.fail("a kernel cannot call %s", lift.describe(node))
   elseif known[node.value] then
     return call_known(lift, known[node.value], args)
+  elseif node.value == captured.select and #args ~= 3 then
+    lift.fail("celer.select takes 3 arguments, got %d", #args)
   elseif not util.funcinfo(node.value).bytecodes
-    or debug.getinfo(node.value, "S").source:find "^=celer/" then
+    or node.value ~= captured.select
+      and debug.getinfo(node.value, "S").source:find "^=celer/" then
     refuse_foreign(lift, node)
   end
   return lift:inline(node, args)

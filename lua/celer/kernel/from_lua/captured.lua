@@ -149,16 +149,23 @@ local function look_up(self, node, key)
   return self.graph:add("lookup", { list = known, args = { key } })
 end
 
+--- What celer.select is in a kernel: a function like those of the script.
+function M.select(condition, x, y)
+  if condition then return x end
+  return y
+end
+
 local stands_for = { floor = math.floor, ceil = math.ceil, min = math.min, max = math.max,
-  clamp = symbol.clamp, philox = philox.uniform }
+  clamp = symbol.clamp, select = M.select, philox = philox.uniform }
 
 local function member_of_celer(self, key)
   if stands_for[key] then
     return self.graph:make("function", { value = stands_for[key], path = "celer." .. key })
   end
-  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, clamp, floor, ceil and "
-    .. "philox, and what is in math and bit%s", tostring(key), (key == "random" or key == "seed")
-    and "; for random numbers write celer.philox(seed, i, step)" or "")
+  local is_random = key == "random" or key == "seed"
+  self.fail("celer.%s belongs to the script: a kernel has celer.min, max, clamp, floor, ceil, "
+    .. "select and philox, and what is in math and bit%s", tostring(key),
+    is_random and "; for random numbers write celer.philox(seed, i, step)" or "")
 end
 
 --- table[key], of the script.
