@@ -51,19 +51,54 @@ function M.precedes(a, b)
   return at == a.block
 end
 
--- Conditions that hold in a block: {cond, yes}.
-local function conditions(block)
-  if block.conditions then return block.conditions end
-  local out, at = {}, block
-  while at do
+local add_condition
+
+-- Adds the conditions of all branches by which an item comes to a block, from block `top` on.
+local function add_branches(out, block, top)
+  local at = block
+  while at and at ~= top do
     local before = forward(at) == 1 and at.preds[1]
     if before and before.ends.cond then
-      out[#out + 1] = { cond = before.ends.cond, yes = before.ends.yes == at }
+      add_condition(out, before.ends.cond, before.ends.yes == at)
     end
     at = dominator(at)
   end
-  block.conditions = out
-  return out
+end
+
+-- The one way by which a boolean that was chosen before can have become so.
+local function way_to(phi, yes)
+  local found
+  for k, arg in ipairs(phi.args) do
+    local other = arg.op == "bool" and arg.k ~= yes or arg.op == "nil" and yes
+    if not other then
+      if found then return nil end
+      found = k
+    end
+  end
+  return found
+end
+
+-- Adds a condition, and where it is a boolean that was chosen before, as by `local inside = i > 0`,
+-- those under which it was.
+function add_condition(out, cond, yes)
+  out[#out + 1] = { cond = cond, yes = yes }
+  while cond.op == "not" do cond, yes = cond.args[1], not yes end
+  local chosen = cond.op == "phi" and not cond.block.header and cond.block
+  local way = chosen and way_to(cond, yes)
+  if not way then return end
+  local from = chosen.preds[way]
+  add_condition(out, cond.args[way], yes)
+  if from.ends.cond then add_condition(out, from.ends.cond, from.ends.yes == chosen) end
+  add_branches(out, from, dominator(chosen))
+end
+
+-- Conditions that hold in a block: {cond, yes}.
+local function conditions(block)
+  if not block.conditions then
+    block.conditions = {}
+    add_branches(block.conditions, block)
+  end
+  return block.conditions
 end
 
 -- Whether a form is a sum of whole numbers. Of one that has left the integers, as an index of 64
@@ -114,7 +149,7 @@ local function add_loops(out, block)
         for end_, sign in pairs { first = up, last = -up } do
           local form = affine.add(counter, affine.of(loop[end_]), -1)
           form = sign > 0 and form or affine.add({ c = 0, of = {} }, form, -1)
-          out[#out + 1] = { c = form.c, of = form.of, of_loop = true }
+          out[#out + 1] = { c = form.c, of = form.of, of_counter = true }
         end
       end
     end
@@ -134,7 +169,7 @@ local function add_sums(out)
       for node, x in pairs(a.of) do meets = meets or (b.of[node] or 0) * x < 0 end
       if meets and not (a.differs or b.differs) then
         local sum = affine.add(a, b, 1)
-        sum.of_loops = a.of_loop and b.of_loop
+        sum.of_loops = a.of_counter and b.of_counter
         if next(sum.of) then out[#out + 1] = sum end
       end
     end
@@ -147,11 +182,12 @@ end
 ---@return celer.affine[]  with `differs`: not 0, in place of at least 0; with `of_loops`: where
 ---loops run at all
 function M.facts(block, to)
-  local out = {}
+  local out, on_the_way = {}, {}
   for _, condition in ipairs(conditions(block)) do add_facts(out, condition.cond, condition.yes) end
   if to and block.ends and block.ends.cond then
-    add_facts(out, block.ends.cond, block.ends.yes == to)
+    add_condition(on_the_way, block.ends.cond, block.ends.yes == to)
   end
+  for _, condition in ipairs(on_the_way) do add_facts(out, condition.cond, condition.yes) end
   add_loops(out, block)
   add_sums(out)
   return out

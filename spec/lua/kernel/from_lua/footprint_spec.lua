@@ -94,6 +94,25 @@ describe("a footprint", function()
     assert.equal("discard_write", (of(2)))
   end)
 
+  it("follows conditions that a variable keeps", function()
+    local of = derive(function(i, u, w, x, v)
+      local before, inside = i > 1, i > 0 and i < n - 1
+      local behind = not (i >= n - 2 or i == 0)
+      local at = i
+      if before then at = i - 2 end
+      v[i] = u[at] + (inside and w[i + 1] or 0) + (behind and x[i + 2] or 0)
+    end, { n }, { 1 }, { 1 }, { 1 }, { 1 })
+    same({ n }, select(2, of(1)), function(chunk)
+      return box.new({ max(chunk.min[0] - 2, 0) }, { max(chunk.max[0] - 2, min(chunk.max[0], 2)) })
+    end)
+    same({ n }, select(2, of(2)), function(chunk)
+      return box.new({ max(chunk.min[0], 1) + 1 }, { min(chunk.max[0], n - 1) + 1 })
+    end)
+    same({ n }, select(2, of(3)), function(chunk)
+      return box.new({ max(chunk.min[0], 1) + 2 }, { min(chunk.max[0], n - 2) + 2 })
+    end)
+  end)
+
   it("of rows, of all and of other places is theirs", function()
     local of = derive(function(i, a, b, c, d)
       for j = 0, m - 1 do c[i][j] = a[i][j] + b[0][j] end
