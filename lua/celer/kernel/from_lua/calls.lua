@@ -56,6 +56,11 @@ local instead = {
   ["math.random"] = "for random numbers write celer.philox(seed, i, step)",
   ["math.deg"] = "write x * 180 / math.pi", ["math.rad"] = "write x * math.pi / 180",
   ["math.modf"] = "write math.floor(x) and x - math.floor(x)",
+  ["bit.rol"] = "write bit.bor(bit.lshift(x, n), bit.rshift(x, 32 - n))",
+  ["bit.ror"] = "write bit.bor(bit.rshift(x, n), bit.lshift(x, 32 - n))",
+  tonumber = "its numbers are numbers already",
+  assert = "write what went wrong into a buffer, and look at it in the script",
+  error = "write what went wrong into a buffer, and look at it in the script",
 }
 
 -- Functions of C, and celer's own.

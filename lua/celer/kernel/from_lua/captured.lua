@@ -108,8 +108,9 @@ local function span(self, value, path)
   local first, last = math.huge, -math.huge
   for key, x in pairs(value) do
     if type(key) ~= "number" or key % 1 ~= 0 or type(x) ~= "number" then
-      self.fail("'%s' is looked up by a number here, but is no list of numbers: its [%s] is %s",
-        path, tostring(key), words.a(x))
+      self.fail("'%s' is looked up by a number here, but is no list of numbers: its [%s] is %s%s",
+        path, tostring(key), words.a(x), type(x) == "table" and "; make one list of all numbers, "
+          .. "as in list[columns * row + column]" or "")
     end
     first, last = math.min(first, key), math.max(last, key)
   end

@@ -382,7 +382,8 @@ local why = {
   FNEW = "make functions: write them in front of the kernel, and call them",
   TSETM = "fill a table with all that a call gives: use local variables",
   CAT = "join strings: it computes with numbers and booleans",
-  LEN = "take a length by '#': use u.size[0] or u:extent(0)",
+  LEN = "take a length by '#': of a buffer use u.size[0] or u:extent(0), of a table write "
+    .. "local n = #t in front of the kernel",
   VARG = "use '...'", ITERC = no_iterators, ITERN = no_iterators, ISNEXT = no_iterators,
   KCDATA = "use numbers of 64 bits with LL or ULL: write them without",
 }
