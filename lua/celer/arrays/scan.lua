@@ -96,18 +96,26 @@ kernel void scan(group<1> g, in<T, 1> u, out<T, 1> v, in<T, 1> of_tiles, in<T, 1
 }
 ]]
 
--- The same by items, on the processor.
+-- The same by items, on the processor. Accessors that look at what is touched see nothing of
+-- pointers.
 local apart = [[
+#ifdef CELER_CHECK
+#define TOUCHED(b, count) for (int64_t k = 0; k < count; ++k) b(begin + k)
+#else
+#define TOUCHED(b, count)
+#endif
 struct scan_combine {
   CELER_FN T operator()(const T &a, const T &b) const { return (T)(OPERATOR); }
 };
 using scanning = celer::scan_tile<T, scan_combine, THREADS, ROWS, EACH>;
 kernel void scan_total(item<1> it, in<T, 1> u, out<T, 1> of_tiles, int64_t n) {
   const int64_t at = it[0], begin = at * scanning::tile;
-  if (scanning::count_of(at, n) == scanning::tile)
+  if (scanning::count_of(at, n) == scanning::tile) {
+    TOUCHED(u, scanning::tile);
     of_tiles(at) = scanning::total_ORDER(&u(begin));
-  else
+  } else {
     of_tiles(at) = u(begin);
+  }
 }
 kernel void scan_span(item<1> it, in<T, 1> of_tiles, out<T, 1> of_spans, int64_t tiles) {
   of_spans(it[0]) = scanning::span_alone(of_tiles, it[0], tiles);
@@ -118,6 +126,8 @@ kernel void scan_spans(item<1> it, inout<T, 1> of_spans, int64_t count) {
 kernel void scan(item<1> it, in<T, 1> u, out<T, 1> v, in<T, 1> of_tiles, in<T, 1> of_spans,
                  int64_t n, int exclusive, T identity) {
   const int64_t at = it[0], begin = at * scanning::tile;
+  TOUCHED(u, scanning::count_of(at, n));
+  TOUCHED(v, scanning::count_of(at, n));
   T all = identity;
   if (at > 0) all = scanning::before_alone(at, of_tiles, of_spans);
   scanning::finish_ORDER(&u(begin), &v(begin), scanning::count_of(at, n), at > 0, all,
@@ -127,7 +137,8 @@ kernel void scan(item<1> it, in<T, 1> u, out<T, 1> v, in<T, 1> of_tiles, in<T, 1
 
 local function in_place_of(source)
   return (source:gsub("in<T, 1> u, out<T, 1> v", "inout<T, 1> v"):gsub("&u%(0%)", "&v(0)")
-    :gsub("finish%(g, u", "finish(g, v"):gsub("finish_ORDER%(&u", "finish_ORDER(&v"))
+    :gsub("finish%(g, u", "finish(g, v"):gsub("finish_ORDER%(&u", "finish_ORDER(&v")
+    :gsub("TOUCHED%(u, scanning::count_of", "TOUCHED(v, scanning::count_of"))
 end
 
 local chained_in_place, shared_in_place = in_place_of(chained), in_place_of(shared)

@@ -626,7 +626,7 @@ print(q:drain(h)[3])
     assert.equal(0, r.status)
   end)
 
-  it("gives no hints about what celer itself promises", function()
+  it("finds no mistakes and gives no hints about what celer itself promises", function()
     local r = check [==[
 local u = celer.buffer("int", 300, { init = function(i) return i % 7 end })
 local out, few, weights = celer.zeros("int", 300), celer.zeros("int", 9), nil
@@ -637,6 +637,10 @@ celer.scatter(few, out, u, "max")
 celer.histogram(few, u, 0, 3)
 celer.unique(u)
 celer.top(u, 5)
+celer.scan("max", out, u)
+celer.scan("max", out, out, { exclusive = true })
+local many = celer.ones("double", 5000) -- tiles of 4,096
+celer.scan("sum", celer.like(many), many)
 weights = celer.weights { from = u }
 ]==]
     assert.matches("^celer check: no mistakes found; %d+ accesses looked at", r.report)
