@@ -74,6 +74,7 @@ local names = {
   queue = { "submit.queue", "new", true },
   submit = { "submit.default", "submit", true },
   parallel_for = { "submit.default", "parallel_for", true },
+  host_task = { "submit.default", "host_task", true },
   when = { "submit.default", "when", true },
   wait = { "submit.default", "wait", true },
   drain = { "submit.default", "drain", true },

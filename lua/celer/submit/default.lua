@@ -15,6 +15,12 @@ function M.submit(f) queues.new():submit(f) end
 ---@param ... any
 function M.parallel_for(range, kernel, ...) queues.new():parallel_for(range, kernel, ...) end
 
+--- Submits a host task, which reads the buffers that it is given: q:host_task.
+---@param where celer.placement|celer.collective|celer.box|integer[]|integer
+---@param f fun(part: celer.part, ...)
+---@param ... any
+function M.host_task(where, f, ...) queues.new():host_task(where, f, ...) end
+
 --- Submits a command group that is skipped where the flag is 0: q:when.
 ---@param flag celer.buffer
 ---@param what function|integer[]|integer|celer.box|celer.nd_range

@@ -2,11 +2,14 @@
 local again = require "celer.submit.again"
 local core = require "celer.core"
 local buffers = require "celer.data.buffer"
+local collective = require "celer.submit.collective"
 local division = require "celer.submit.hints"
 local groups = require "celer.submit.group"
 local kernels = require "celer.kernel.kernel"
+local mapper = require "celer.mapper.builtin"
 local objects = require "celer.data.object"
 local place = require "celer.place"
+local placements = require "celer.submit.placement"
 local prepared = require "celer.submit.prepared"
 local recalled = require "celer.submit.recalled"
 local settings = require "celer.settings"
@@ -114,6 +117,34 @@ function Queue:parallel_for(range, kernel, ...)
     group:parallel_for(range, kernel, ...)
     close_group(group)
   end
+  if after_each then after_each() end
+end
+
+-- What a host task gets for one argument: of a buffer an access that reads.
+local function read_of(group, where, argument)
+  local is_buffer = buffers.is_buffer(argument)
+  if not is_buffer and (words.a(argument) ~= "an access" or argument.mode) then return argument end
+  local buffer, map = is_buffer and argument or argument.buffer, not is_buffer and argument.map
+  if not map and collective.is_collective(where) then
+    fail("q:host_task: each rank is called, and nothing says what of %s it reads: give "
+      .. "celer.access(buffer, celer.even_split), or celer.all", buffer.name)
+  end
+  return group:read(buffer, map or placements.is_placement(where) and mapper.all or nil)
+end
+
+--- Submits a command group of one host task, cg:host_task, which reads the buffers that it is
+--- given: where it runs on one rank all of each, and of a range that is divided what lies at its
+--- part's coordinates; celer.access(buffer, mapper) says another part.
+---@param where celer.placement|celer.collective|celer.box|integer[]|integer
+---@param f fun(part: celer.part, ...)
+---@param ... any  buffers and plain values, passed to f after its part
+function Queue:host_task(where, f, ...)
+  usable(self, "q:host_task")
+  local group, arguments, n = new_group(self.hints), { ... }, select("#", ...)
+  if settings.check_nan then group.watched = true end
+  for k = 1, n do arguments[k] = read_of(group, where, arguments[k]) end
+  group:host_task(where, f, unpack(arguments, 1, n))
+  close_group(group)
   if after_each then after_each() end
 end
 

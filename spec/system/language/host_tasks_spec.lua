@@ -127,6 +127,36 @@ end
       end
     end)
 
+  script.everywhere("reads the buffers that it is given in the place of accesses", [==[
+local u = celer.buffer("int", { 12, 2 }, {
+  name = "u", init = function(i, j) return 10 * i + j end })
+local seen, scale = celer.buffer("int", 1), 2
+celer.host_task(celer.once, function(_, u, x)
+  assert(u.size[0] == 12 and u(11, 1) * scale == 222 and x == "text")
+end, u, "text")
+q:host_task(celer.at(0), function(_, u)
+  assert(u.min[0] == 2 and u.size[0] == 2 and u.size[1] == 1)
+end, celer.access(u, celer.fixed(celer.box({ 2, 0 }, { 4, 1 }))))
+q:host_task({ 12, 2 }, function(part, u)
+  assert(u.min[0] == part.min[0] and u.size[0] == part.size[0])
+end, u)
+celer.host_task(celer.collective(), function(part, u)
+  assert(part.comm:all_reduce(u.size[0], "sum") == 12)
+end, celer.access(u, celer.even_split))
+q:submit(function(cg)
+  cg:host_task(celer.once, function(_, s) s[0] = 3 end, cg:write(seen, celer.all))
+end)
+celer.host_task(celer.once, function(_, s) assert(s[0] == 3) end, seen)
+local function refused(pattern, ...)
+  local ok, message = pcall(celer.host_task, ...)
+  same("refused", not ok and message:match("^[^:]*:%d+: " .. pattern) ~= nil, true)
+end
+refused("q:host_task: each rank is called, and nothing says what of u", celer.collective(), print,
+  u)
+refused("cg:host_task: the second argument must be a function", celer.once, u)
+refused("cg:host_task: the first argument says where", print, u)
+]==])
+
   script.everywhere("sees of a buffer what it has declared", [==[
 local ffi = require "ffi"
 local n = 10
