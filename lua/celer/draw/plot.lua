@@ -1,4 +1,4 @@
---- plot.lua -- lines over axes, as PNG and SVG files.
+--- plot.lua -- lines over axes, as PNG and SVG files, and in the terminal.
 local ffi = require "ffi"
 local canvases = require "celer.draw.canvas"
 local core = require "celer.core"
@@ -64,7 +64,7 @@ end
 
 local function lines_of(given)
   if type(given) ~= "table" or getmetatable(given) or #given == 0 then
-    fail("celer.plot: the second argument must be a list of lines such as "
+    fail("celer.plot takes x and y, or a list of lines such as "
       .. "{ { x = x, y = y, label = \"u\" } }, not %s", type(given) == "table"
       and not next(given) and "an empty table" or words.a(given))
   end
@@ -73,8 +73,19 @@ local function lines_of(given)
   return out
 end
 
-local known = { title = "string", xlabel = "string", ylabel = "string", xlim = "table",
-  ylim = "table", log = "string", legend = "boolean" }
+local function is_list(given)
+  return getmetatable(given) == view.View or type(given) == "table" and type(given[1]) == "number"
+end
+
+-- Lines and options, of lines or x and y.
+local function arguments(first, second, third)
+  if not is_list(first) then return first, second end
+  if is_list(second) then return { { x = first, y = second } }, third end
+  return { { y = first } }, second
+end
+
+local known = { as = "string", title = "string", xlabel = "string", ylabel = "string",
+  xlim = "table", ylim = "table", log = "string", legend = "boolean" }
 local logs = { x = true, y = true, xy = true }
 
 local function check_options(options)
@@ -253,29 +264,53 @@ end
 ---@field ylim number[]?
 ---@field log "x"|"y"|"xy"|nil  axes of logarithms
 ---@field legend boolean?  false: none
+---@field as celer.shown_as?  how the terminal draws, if there is no path
 
---- Draws lines into a file that ends in .png or .svg. What is not finite, or has no
---- logarithm, interrupts a line. In a script rank 0 writes it, in a host task the task's
---- rank. Folders that are missing are made.
----@param path string
----@param lines celer.plot.line[]
----@param options? celer.plot.options
-function M.plot(path, lines, options)
-  local ending = type(path) == "string" and path:match "%.(%a+)$"
-  if ending ~= "png" and ending ~= "svg" then
-    fail("celer.plot: the first argument must be a file name that ends in .png or .svg, not %s",
-      type(path) == "string" and ("%q"):format(path) or words.a(path))
-  end
-  options = options == nil and {} or options
-  check_options(options)
-  local to = (ending == "png" and canvases or svg).new(WIDTH, HEIGHT)
-  draw(to, lines_of(lines), options)
-  if not core.view and core.rank() ~= 0 then return end
+local function save(path, ending, to)
   place.check(posix.make_folders_for(path))
   if ending == "svg" then
     place.check(posix.write_all(path, to:finish()))
   else
     place.check(core.png(path, WIDTH, HEIGHT, ffi.string(to.bytes, 3 * WIDTH * HEIGHT)))
+  end
+end
+
+-- Of a path: how it ends. Raises for others.
+local function ending_of(path)
+  local ending = path:match "%.(%a+)$"
+  if ending == "png" or ending == "svg" then return ending end
+  fail("celer.plot: the file name must end in .png or .svg: %q", path)
+end
+
+--- Draws lines over axes: celer.plot("u.png", x, y, options), or ("u.svg", lines, options), into
+--- a file that ends in .png or .svg; without a path in the terminal, as celer.show draws. What is
+--- not finite, or has no logarithm, interrupts a line. In a script rank 0 writes it, in a host
+--- task the task's rank. Folders that are missing are made.
+---@param path string|celer.plot.line[]|number[]|celer.view
+---@param lines? celer.plot.line[]|number[]|celer.view|celer.plot.options  lines, or x or y
+---@param y? number[]|celer.view|celer.plot.options
+---@param options? celer.plot.options
+function M.plot(path, lines, y, options)
+  local ending = type(path) == "string" and ending_of(path)
+  if ending then
+    lines, options = arguments(lines, y, options)
+  else
+    lines, options = arguments(path, lines, y)
+  end
+  lines, options = lines_of(lines), options == nil and {} or options
+  check_options(options)
+  if ending and options.as then
+    fail "celer.plot: 'as' is for terminals, and this goes to a file"
+  end
+  if not ending and core.view then fail "celer.plot: a host task plots to a file: give its name" end
+  local shown = not ending and require "celer.draw.show"
+  local way = shown and shown.way("celer.plot", options.as)
+  local to = (ending == "svg" and svg or canvases).new(WIDTH, HEIGHT)
+  draw(to, lines, options)
+  if way then
+    shown.write(way, to.bytes, HEIGHT, WIDTH)
+  elseif ending and (core.view or core.rank() == 0) then
+    save(path, ending, to)
   end
 end
 

@@ -52,8 +52,34 @@ local function for_rank_0(buffer)
   end, { dry = 0 })):here()
 end
 
+--- How to draw in the terminal; nil on other ranks, and where there is none and nothing is asked
+--- for.
+---@param call string  begins messages
+---@param as? any  the user's
+---@return celer.shown_as?
+function M.way(call, as)
+  if as ~= nil and not terminal.knows(as) then
+    place.fail('%s: as must be "kitty", "sixel" or "blocks", not %s', call,
+      type(as) == "string" and ("%q"):format(as) or words.a(as))
+  end
+  if core.rank() ~= 0 or not as and ffi.C.celer_isatty(STDOUT) == 0 then return nil end
+  return as or terminal.way(os.getenv)
+end
+
+--- Draws pixels where the script writes.
+---@param way celer.shown_as
+---@param bytes ffi.cdata*  red, green and blue of each pixel
+---@param height integer
+---@param width integer
+function M.write(way, bytes, height, width)
+  io.stdout:write(terminal.encode(way, bytes, height, width, columns_of_terminal()))
+  io.stdout:flush()
+end
+
+---@alias celer.shown_as "kitty"|"sixel"|"blocks"
+
 ---@class celer.shown: celer.picture
----@field as "kitty"|"sixel"|"blocks"?  how; what the terminal can by default
+---@field as celer.shown_as?  how; what the terminal can by default
 
 --- Shows a buffer, as it is after all tasks before, or a snapshot as a picture in the terminal,
 --- with the options of celer.png: by kitty's protocol, as sixels, or in coloured half blocks.
@@ -64,26 +90,19 @@ end
 function M.show(data, options)
   options = options == nil and {} or options
   words.check_options("celer.show", options, known)
-  local as = options.as
-  if as ~= nil and not terminal.knows(as) then
-    place.fail('celer.show: as must be "kitty", "sixel" or "blocks", not %s',
-      type(as) == "string" and ("%q"):format(as) or words.a(as))
-  end
+  local way = M.way("celer.show", options.as)
   local shape = shape_of(data)
   local chosen, fault = image.choose(data.name, data.type, data.dims, shape, options)
   if fault then place.fail("celer.show: %s", fault) end
   local snapshot = shape == data and data or for_rank_0(data)
-  if core.rank() ~= 0 or not as and ffi.C.celer_isatty(STDOUT) == 0 then return end
-  as = as or terminal.way(os.getenv)
+  if not way then return end
   local drawn = image.with_limits(options, snapshot, chosen and chosen.dim)
-  if as ~= "blocks" and not drawn.scale then
+  if way ~= "blocks" and not drawn.scale then
     local down, across = grid.shown(chosen and chosen.dim)
     local most = math.max(snapshot.size[down], snapshot.size[across])
     drawn.scale = math.max(1, math.floor(PIXELS / most))
   end
-  local bytes, height, width = image.pixels(snapshot, drawn, chosen)
-  io.stdout:write(terminal.encode(as, bytes, height, width, columns_of_terminal()))
-  io.stdout:flush()
+  M.write(way, image.pixels(snapshot, drawn, chosen))
 end
 
 return M

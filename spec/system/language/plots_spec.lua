@@ -49,6 +49,22 @@ print(p(%d, %d, 2) == 0xa8, p.size[0] == 500, p.size[1] == 800)]]):format(last[2
       last[1] + 0.5)))
   end)
 
+  it("is of x and y, or of y alone, also of snapshots", function()
+    run([[
+local x, y = { 0, 1, 4 }, { 5, 7, 6 }
+local b = celer.buffer("double", 3, { init = y })
+local options = { title = "t" }
+celer.plot("lines.svg", { { x = x, y = y } }, options)
+celer.plot("x and y.svg", x, q:wait(b), options)
+celer.plot("of y.svg", { { y = y } })
+celer.plot("y alone.svg", y)
+celer.host_task(celer.on_master, function(_, b) celer.plot("task.svg", b) end, b)]])
+    assert.equal(scratch.read(folder .. "/lines.svg"), scratch.read(folder .. "/x and y.svg"))
+    local wanted = scratch.read(folder .. "/of y.svg")
+    assert.equal(wanted, scratch.read(folder .. "/y alone.svg"))
+    assert.equal(wanted, scratch.read(folder .. "/task.svg"))
+  end)
+
   it("takes logarithms", function()
     run([[celer.plot("log.svg", { { x = { 1, 10, 1000 }, y = { 1, 100, 1e6 }, label = "n" } },
       { log = "xy", xlim = { 1, 1000 }, ylim = { 1, 1e6 }, legend = false })]])
@@ -84,8 +100,11 @@ local function refused(words, ...)
   end
 end
 local y = { { y = { 1, 2 } } }
-refused('ends in .png or .svg, not "a.pdf"', "a.pdf", y)
-refused("must be a list of lines", "a.png", 3)
+refused('must end in .png or .svg: "a.pdf"', "a.pdf", y)
+refused("takes x and y, or a list of lines", "a.png", 3)
+refused("takes x and y, or a list of lines", nil, y)
+refused('as must be "kitty", "sixel" or "blocks", not "foot"', y, { as = "foot" })
+refused("'as' is for terminals", "a.png", y, { as = "kitty" })
 refused("not an empty table", "a.png", {})
 refused("not a table", "a.png", { x = { 1, 2 }, y = { 1, 2 } })
 refused("line 1 has 1 x and 2 y", "a.png", { { x = { 1 }, y = { 1, 2 } } })

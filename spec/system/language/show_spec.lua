@@ -142,6 +142,21 @@ describe("celer.show", function()
     end
   end)
 
+  it("draws plots that name no file", function()
+    local bytes, width, height = kitty(shown([[
+local x, y = { 0, 1, 2 }, { 1, 0, 2 }
+celer.plot(x, y, { as = "kitty", title = "t" })
+celer.plot(x, y) -- this is no terminal
+celer.plot("plot.png", x, y, { title = "t" })
+celer.wait()
+local p = celer.wait(celer.io.load("plot.png", { colors = "rgb" }))
+local out = io.open("plot.raw", "w")
+out:write(p:string())
+out:close()]], 2))
+    assert.same({ 800, 500 }, { width, height })
+    assert.equal(scratch.read(folder .. "/plot.raw"), bytes)
+  end)
+
   it("draws sixels of 216 colours", function()
     local at, width, height = sixels(shown(GRAY:format("sixel", 2)))
     assert.same({ 10, 14 }, { width, height })
