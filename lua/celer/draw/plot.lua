@@ -14,6 +14,7 @@ local fail = place.fail
 local M = {}
 
 local WIDTH, HEIGHT, SIZE = 800, 500, 2
+local THIN, BLOCK = 2, 10 -- pixels of a line: of half blocks 80 fill the width
 local LETTER, LINE = (font.WIDTH + 1) * SIZE, 12 * SIZE
 local colors = { { 0x1f, 0x5f, 0xa8 }, { 0xc4, 0x4e, 0x1d }, { 0x2e, 0x80, 0x3a },
   { 0x8a, 0x3d, 0x96 }, { 0x9a, 0x7a, 0x10 }, { 0x20, 0x85, 0x8c } }
@@ -180,7 +181,8 @@ local function draw_line(to, area, x_axis, y_axis, line, color)
       local a, b, c, d = clip(u or x, v or y, x, y)
       if a then
         to:line(area.left + a * area.width, area.top + (1 - b) * area.height,
-          area.left + c * area.width, area.top + (1 - d) * area.height, 2, unpack(color))
+          area.left + c * area.width, area.top + (1 - d) * area.height, area.thick,
+          unpack(color))
       end
     end
     u, v = x, y -- what has no place interrupts the line
@@ -233,7 +235,7 @@ local function draw_legend(to, area, lines)
   end
 end
 
-local function draw(to, lines, options)
+local function draw(to, lines, options, thick)
   local log = options.log or ""
   local log_x, log_y = log:find "x" ~= nil, log:find "y" ~= nil
   local x_axis = axis(lines, "x", options.xlim, log_x, log_y)
@@ -242,7 +244,7 @@ local function draw(to, lines, options)
   local left = 20 + LETTER * ticks.widest(y_ticks) + (options.ylabel and LINE or 0)
   local top = options.title and 2 * LINE or LINE
   local area = { left = left, top = top, width = WIDTH - left - 40,
-    height = HEIGHT - top - 40 - (options.xlabel and LINE or 0) }
+    height = HEIGHT - top - 40 - (options.xlabel and LINE or 0), thick = thick }
   draw_axes(to, area, ticks_of(x_axis, 6), y_ticks)
   for i, line in ipairs(lines) do
     draw_line(to, area, x_axis, y_axis, line, colors[(i - 1) % #colors + 1])
@@ -306,7 +308,7 @@ function M.plot(path, lines, y, options)
   local shown = not ending and require "celer.draw.show"
   local way = shown and shown.way("celer.plot", options.as)
   local to = (ending == "svg" and svg or canvases).new(WIDTH, HEIGHT)
-  draw(to, lines, options)
+  draw(to, lines, options, way == "blocks" and BLOCK or THIN)
   if way then
     shown.write(way, to.bytes, HEIGHT, WIDTH)
   elseif ending and (core.view or core.rank() == 0) then

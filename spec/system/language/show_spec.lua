@@ -157,6 +157,16 @@ out:close()]], 2))
     assert.equal(scratch.read(folder .. "/plot.raw"), bytes)
   end)
 
+  it("draws lines of plots as thick as half blocks are", function()
+    local dark = 0
+    for _, row in ipairs(blocks(shown [[celer.plot({ 0, 1 }, { 0, 1 }, { as = "blocks" })]])) do
+      for x = 20, 60 do
+        if tonumber(row[x]:match "^%d+" or 255) < 120 then dark = dark + 1 end
+      end
+    end
+    assert.is_true(dark > 20)
+  end)
+
   it("draws sixels of 216 colours", function()
     local at, width, height = sixels(shown(GRAY:format("sixel", 2)))
     assert.same({ 10, 14 }, { width, height })
