@@ -95,13 +95,16 @@ describe("a footprint", function()
   end)
 
   it("follows conditions that a variable keeps", function()
-    local of = derive(function(i, u, w, x, v)
+    local of = derive(function(i, u, w, x, y, v)
       local before, inside = i > 1, i > 0 and i < n - 1
       local behind = not (i >= n - 2 or i == 0)
+      local at_end = i < 2 -- one of two: that says nothing of an item
+      if i > n - 3 then at_end = true end
       local at = i
       if before then at = i - 2 end
       v[i] = u[at] + (inside and w[i + 1] or 0) + (behind and x[i + 2] or 0)
-    end, { n }, { 1 }, { 1 }, { 1 }, { 1 })
+        + (at_end and y[i] or 0)
+    end, { n }, { 1 }, { 1 }, { 1 }, { 1 }, { 1 })
     same({ n }, select(2, of(1)), function(chunk)
       return box.new({ max(chunk.min[0] - 2, 0) }, { max(chunk.max[0] - 2, min(chunk.max[0], 2)) })
     end)
@@ -111,6 +114,7 @@ describe("a footprint", function()
     same({ n }, select(2, of(3)), function(chunk)
       return box.new({ max(chunk.min[0], 1) + 2 }, { min(chunk.max[0], n - 2) + 2 })
     end)
+    same({ n }, select(2, of(4)), mapper.one_to_one)
   end)
 
   it("of rows, of all and of other places is theirs", function()
