@@ -302,6 +302,7 @@ end
 local function interact(resolved, person, chunk)
   install_exit(resolved)
   watch(resolved)
+  arg = arg or {} -- luacheck: ignore
   local status = require("celer.repl.session").run(person, chunk)
   require("celer.tools.profile").write(resolved.output)
   return status

@@ -42,6 +42,7 @@ describe("lines", function()
     assert.equal("7", t:enter("f()", 7))
     assert.equal("7\t8", t:enter("return f(), 8", 8))
     assert.equal("49", t:enter("= x * -- so much", 9, true) .. t:enter("  x", 10))
+    assert.equal("5", t:enter("tonumber(arg[1]) or 5 -- as in scripts", 11))
     assert.equal(0, t:close())
   end)
 
