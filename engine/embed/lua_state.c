@@ -237,6 +237,15 @@ void cel__state_go_on(void) {
   if (driver != NULL) lua_sethook(driver, NULL, 0, 0);
 }
 
+/* Lua carries out none of ours where the two sides are of different types. */
+static const char *explain_comparison(const char *message) {
+  bool compares = strstr(message, "attempt to compare table with number") ||
+                  strstr(message, "attempt to compare number with table");
+  return compares ? "; of a buffer or scalar u, u() is the value to compare, "
+                    "and u:lt(x) a condition where the data are"
+                  : "";
+}
+
 int cel__state_message(lua_State *L) {
   if (lua_istable(L, 1)) {
     lua_getfield(L, 1, "message");
@@ -258,7 +267,7 @@ int cel__state_message(lua_State *L) {
     message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);
   }
   lua_createtable(L, 0, 1);
-  lua_pushstring(L, message);
+  lua_pushfstring(L, "%s%s", message, explain_comparison(message));
   lua_setfield(L, -2, "message");
   return 1;
 }

@@ -133,6 +133,10 @@ local cases = {
     { "case.lua:11: cg:host_task: the first argument says where it runs, celer.on_master, .*not a "
       .. "function" },
   },
+  ["a comparison of a scalar, which Lua cannot carry out"] = {
+    "local t = celer.scalar('double', 0)\nwhile t < 1 do t:set(t + 1) end",
+    { "case.lua:11: attempt to compare table with number; of a buffer or scalar u, u%(%) is the " },
+  },
   ["a misspelt method of a queue"] = {
     "q:sumbit(function() end)", { "case.lua:10: ", "a queue has no 'sumbit', did you mean submit" },
   },
