@@ -145,6 +145,12 @@ static void list_groups(cel__memories *all, int32_t memory, char *text,
   }
 }
 
+static bool reduces(const cel_task *task) {
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (task->access[i].rows > 0 || task->access[i].in_place) return true;
+  return false;
+}
+
 static cel_status too_large(cel__memories *all, int32_t memory) {
   const cel_command *command = all->plan->command;
   const cel_task *task = command->task;
@@ -155,12 +161,14 @@ static cel_status too_large(cel__memories *all, int32_t memory) {
   bool message = command->kind != CEL_COMMAND_EXECUTE;
   cel_fail(CEL_E_MEMORY,
            "out of memory on device %d: %s '%s' needs %s there at once, %s, "
-           "and this rank has %s of it; nothing else is left there, and the "
-           "chunk %s",
+           "and this rank has %s of it; nothing else is left there, and %s",
            cel__device_in(all->config, memory),
            message ? "a message for task" : "task",
            task->name != NULL ? task->name : "unnamed", needed, list, has,
-           message ? "is another rank's" : "cannot be cut further");
+           message         ? "the chunk is another rank's"
+           : reduces(task) ? "a task that reduces is not cut: let several "
+                             "with include_current reduce a part each"
+                           : "the chunk cannot be cut further");
   return cel_fail_at(task->location.file, task->location.line);
 }
 

@@ -111,6 +111,26 @@ q:wait(b)
       .. "a (392.0 KiB), b (784.0 KiB), and this rank has 1.0 MiB of it; nothing else is left "
       .. "there, and the chunk cannot be cut further", r.stderr, 1, true)
   end)
+
+  it("tells how to reduce more than there is room for", function()
+    local program = [[
+local n = 200000
+local u, v = celer.buffer("double", n, { init = 1 }), celer.buffer("double", n)
+v:set(2 * u)
+local t = celer.scalar("double", 0)
+local function part(k) return v:part({ k * n / 10 }, { (k + 1) * n / 10 }) end
+for k = 0, 9 do t:reduce("sum", part(k), { include_current = true }) end
+print(t())
+t:reduce("sum", v)
+print(t())
+]]
+    local r = script.run(program, { devices = 1 },
+      { before = { "--backend", "cpu", "--device-memory", "1M" } })
+    assert.equal(1, r.status)
+    assert.equal("400000\n", r.stdout)
+    assert.matches("case.lua:%d+: out of memory on device 0: task .reduce. needs 1.5 MiB .*a task "
+      .. "that reduces is not cut: let several with include_current reduce a part each", r.stderr)
+  end)
 end)
 
 describe("a GPU whose memory others take meanwhile", function()
