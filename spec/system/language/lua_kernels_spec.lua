@@ -351,6 +351,11 @@ compare("a stack, whose top the item moves", function(i, u, v)
   stack[celer.clamp(math.floor(-0.3 * u[i]), 0, 5)] = 100 -- also of -0
   v[i] = stack[0] + 2 * stack[1] + 3 * stack[2] + 4 * stack[3] + 5 * stack[4] + 6 * stack[5]
 end, { n }, { "double", { n }, value }, { "double", { n }, zero })
+compare("the sign of 0 in a table", function(i, v)
+  local a = { 1, 1, 1 }
+  for k = 1, 3 do a[k] = -(i % (k + 1)) end
+  v[i] = 1 / a[i % 3 + 1]
+end, { n }, { "double", { n }, zero })
 compare("a product", function(i, u, v, w)
   local here, flags, total = {}, { true, false }, 0
   for k = -1, 1 do here[k] = u[(i + k) % n] end
