@@ -70,7 +70,7 @@ solve()
 energies[0] = q:fence(energy)
 for step = 0, quarters * STEPS - 1 do
   q:submit(function(cg)
-    cg:parallel_for(electrons.capacity, k.move, cg:read(electrons.values), cg:read(electrons.count),
+    cg:parallel_for(electrons, k.move, cg:read(electrons.values), cg:read(electrons.count),
       cg:read(field, celer.all), cg:route(electrons, "append"), cg:route(density, "sum", routes),
       step == 0 and dt / 2 or dt, dt) -- velocities are half a step ahead
   end)

@@ -10,6 +10,7 @@ local core = require "celer.core"
 local extents_of = require "celer.extents"
 local mapper = require "celer.mapper.builtin"
 local place = require "celer.place"
+local rooms = require "celer.submit.room"
 local types = require "celer.data.types"
 local words = require "celer.words"
 
@@ -95,6 +96,11 @@ local function changes(buffer)
   return core.buffer_changes(buffer.handle) - (rawget(buffer, "image_looks") or 0)
 end
 
+--- How often a list's offsets may have been changed.
+---@param list celer.list
+---@return integer
+function M.changes(list) return changes(list.offsets) end
+
 --- Whether a buffer is the offsets of the list that has these values, and nobody but routes has
 --- changed it: then they lead to values that there are.
 ---@param offsets celer.buffer
@@ -141,6 +147,8 @@ function M.new(element, options)
     rawset(self.offsets, "sound_for", { list = self, changes = changes(self.offsets) })
   end
   self.capacity = self.values.size[0]
+  self.room = rooms.new(options.values and self.capacity or 0)
+  self.room.changes = changes(self.offsets)
   self.ranges = require("celer.submit.image").new(self.offsets, { as = "ranges" })
   return self
 end
@@ -170,6 +178,8 @@ function List:fit(spare)
       .. "not %s", type(spare) == "number" and tostring(spare) or words.a(spare))
   end
   local n = tonumber(self.count())
+  self.room = rooms.new(n)
+  self.room.changes = changes(self.offsets)
   local capacity = math.max(n + (spare or 0), 1)
   if capacity == self.capacity then return end
   local old = M.grow(self, capacity)
@@ -208,6 +218,6 @@ end
 function M.is_list(value) return getmetatable(value) == List end
 
 words.methods(List, { "name", "bins", "capacity", "values", "offsets", "count", "ranges", "ends",
-  "grows" })
+  "grows", "room" })
 
 return M

@@ -29,6 +29,7 @@ end
 ---@field most integer
 ---@field room? integer  values that there is room for, of bins
 ---@field held_room? integer
+---@field of? "buffer"|"list"|"growing"  whose bins they are
 ---@field step? integer  where slots lie: see kernels/route.cuh; nil: there are none
 ---@field pitch? integer
 ---@field values? integer
@@ -41,7 +42,8 @@ end
 ---@field identity? string  what elements begin with; nil: with what they hold
 
 local fields = { "call", "name", "bins", "size", "first", "items", "most", "step", "pitch",
-  "values", "is_wide", "bytes", "room", "held_room", "op", "class", "number", "count", "identity" }
+  "values", "is_wide", "bytes", "room", "held_room", "of", "op", "class", "number", "count",
+  "identity" }
 
 --- A task as text, which is the same on all ranks.
 ---@param what celer.route_task
@@ -121,9 +123,15 @@ local function raise_most(fault, what)
     what.name, what.most, tonumber(fault.most))
 end
 
+local room_for = {
+  buffer = "give it %.0f elements",
+  list = "make it with { capacity = %.0f }, or without a capacity, and it grows",
+  growing = "where a list is the range, items from its count on must push nothing",
+}
+
 local function raise_room(what, total)
-  raise(what, "the bins of %s come to %.0f values, and it has room for %.0f", what.name, total,
-    what.room)
+  raise(what, "the bins of %s come to %.0f values, and it has room for %.0f: %s", what.name, total,
+    what.room, room_for[what.of]:format(total))
 end
 
 -- ---- tasks --------------------------------------------------------------------

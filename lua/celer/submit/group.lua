@@ -14,6 +14,7 @@ local forms = require "celer.host.form"
 local by_signature = require "celer.kernel.by_signature"
 local functions = require "celer.kernel.from_lua.function"
 local kernels = require "celer.kernel.kernel"
+local lists = require "celer.data.list"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
 local objects = require "celer.data.object"
@@ -555,12 +556,17 @@ local function submit_first(self, range, kernel, ...)
 end
 
 --- Runs a kernel once per item of the range.
----@param range integer[]|integer|celer.box|celer.nd_range
+---@param range integer[]|integer|celer.box|celer.nd_range|celer.list  a list: its elements, as
+--- items up to its capacity, of which those from its count on must push nothing
 ---@param kernel celer.kernel|celer.lua_kernel
 ---@param ... any  accesses and values, as the kernel's parameters want them, or buffers in the
 --- place of accesses: in C++ the parameters say the mode, and in Lua celer derives the access
 function Group:parallel_for(range, kernel, ...)
   local deliver = false
+  if lists.is_list(range) then
+    open(self, "cg:parallel_for")
+    self.elements, range = range, range.capacity
+  end
   if getmetatable(self) == Group and (self.routes or self.images) and not self.done
     and kernels.is_kernel(kernel) then
     deliver = self.routes and by_routes().resolve(self, "cg:parallel_for", kernel, range)
@@ -832,7 +838,7 @@ end
 ---@return celer.command_group
 function M.new(hints)
   return setmetatable({ n = 0, hints = hints or unhinted, done = false, more = false,
-    images = false, routes = false,
+    images = false, routes = false, elements = false,
     false, false, false, false }, Group)
 end
 

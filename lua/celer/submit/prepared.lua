@@ -17,6 +17,7 @@ local buffers = require "celer.data.buffer"
 local core = require "celer.core"
 local functions = require "celer.kernel.from_lua.function"
 local groups = require "celer.submit.group"
+local lists = require "celer.data.list"
 local place = require "celer.place"
 local reads = require "celer.submit.reads"
 local settings = require "celer.settings"
@@ -100,6 +101,7 @@ end
 
 function methods:parallel_for(range, kernel, ...)
   if argument_of(kernel) then refuse "its kernel is an argument" end
+  if lists.is_list(range) then refuse "its range is a list, which may grow" end
   local inside = rawget(self, INSIDE)
   inside.range, inside.kernel, inside.n, inside.given = range, kernel, select("#", ...), { ... }
   inside.file, inside.line = place.user()

@@ -104,7 +104,7 @@ function Queue:submit(f)
 end
 
 --- Submits a command group of one kernel: for those written in Lua, which take buffers.
----@param range integer[]|integer|celer.box|celer.nd_range
+---@param range integer[]|integer|celer.box|celer.nd_range|celer.list
 ---@param kernel celer.kernel|celer.lua_kernel
 ---@param ... any  as of cg:parallel_for
 function Queue:parallel_for(range, kernel, ...)

@@ -16,6 +16,7 @@ local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
 local place = require "celer.place"
 local reduce = require "celer.kernel.reduce"
+local rooms = require "celer.submit.room"
 local settings = require "celer.settings"
 local spaces = require "celer.space"
 local words = require "celer.words"
@@ -327,7 +328,8 @@ local function describe(routed, space, arena)
     what.is_wide = arena.is_wide
   end
   if what.bins then
-    what.room = routed.buffer.size[0]
+    what.room, what.of = routed.buffer.size[0], "buffer"
+    if routed.list then what.of = routed.list.grows and "growing" or "list" end
     what.held_room = routed.keep and (routed.held or routed.buffer).size[0] or 0
   else
     what.op = routed.how
@@ -414,23 +416,31 @@ local function deliver(routed, ...)
   if routed.old then routed.old:free() end
 end
 
--- How much room a list has to have for all that a task may push; nil: it has it.
-local function needed(routed, space)
-  local list = routed.list
-  local n, least = routed.most, list.capacity
+-- What a task does to the number of a list's elements. `elements`: of which list its items are. In
+-- a dry run, which counts nothing, each of them pushes once.
+local function step_of(routed, space, flag, elements)
+  local n, kept = routed.most, routed.keep and 1 or 0
+  if elements == routed.list then
+    return { factor = kept + (core.dry() and 1 or n), more = 0, may_skip = flag and true }
+  end
   for d = 1, space.dims do n = n * math.max(space.hi[d] - space.box.min[d - 1], 0) end
-  if routed.keep then n, least = n + list.capacity, 1.5 * list.capacity end
-  if list.grows and n > list.capacity then return math.ceil(math.max(n, least)) end
+  return { factor = kept, more = n, may_skip = flag and true }
 end
 
--- Has the list have that.
-local function make_room(routed, space)
-  local n = needed(routed, space)
+-- Has the list have room for all that a task may push. Of its arenas that of the task is left:
+-- others are of ranges that have become too small, as of kernels over its elements.
+local function make_room(routed, step, arena)
+  local list = routed.list
+  local n = rooms.needed(list, step, lists.changes(list))
   if n then
-    routed.old = lists.grow(routed.list, n)
+    routed.old = lists.grow(list, n)
     routed.held = routed.keep and routed.old or nil
+    local arenas = rawget(list.offsets, "route_arenas")
+    for i = #arenas, 1, -1 do
+      if arenas[i] ~= arena then table.remove(arenas, i).buffer:free() end
+    end
   end
-  routed.buffer = routed.list.values
+  routed.buffer = list.values
 end
 
 -- ---- groups -------------------------------------------------------------------
@@ -499,10 +509,12 @@ function M.resolve(group, call, kernel, range)
     local access = group[i]
     local routed = rawget(access, "route")
     if routed then
-      if flag and routed.list and needed(routed, space) then
+      local step = routed.list and step_of(routed, space, flag, group.elements)
+      local n = flag and step and rooms.needed(routed.list, step, lists.changes(routed.list))
+      if n then
         fail("%s: a task that may be skipped cannot have the list %s grow, which has room for %.0f "
           .. "and may come to %.0f: make it with a capacity, or call list:fit(spare) before", call,
-          routed.name, routed.list.capacity, needed(routed, space))
+          routed.name, routed.list.capacity, n)
       end
       local arena = arena_of(routed, space, is_apart)
       rawset(access, fields.buffer, arena.buffer)
@@ -510,13 +522,15 @@ function M.resolve(group, call, kernel, range)
       rawset(access, fields.spelt, "discard_write")
       rawset(access, core.facts.hidden.handle, arena.buffer.handle)
       routed.packed = arena.packed
-      list[#list + 1] = { routed, not space.empty and arena }
+      list[#list + 1] = { routed, not space.empty and arena, step }
     end
   end
   return function()
     for _, one in ipairs(list) do
-      if one[1].list then make_room(one[1], space) end
-      deliver(one[1], space, one[2], flag)
+      local routed, arena, step = unpack(one)
+      if step then make_room(routed, step, arena) end
+      deliver(routed, space, arena, flag)
+      if step then rooms.note(routed.list, step, lists.changes(routed.list)) end
     end
   end
 end

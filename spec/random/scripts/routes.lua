@@ -71,6 +71,7 @@ local k = celer.kernel(text .. [[
   kernel void sum(item<1> it, in<int64_t, 1> offsets, in<mote, 1> p, inout<double, 1> out, int n) {
     for (long i = offsets(it[0]); it[0] < n && i < offsets(it[0] + 1); ++i) out(it[0]) += p(i).x;
   }
+  kernel void widen(item<1> it, inout<int64_t, 1> offsets, int end) { offsets(it[0]) = end; }
   kernel void change(item<1> it, inout<double, 1> a) { a(it[0]) = a(it[0]) / 2 + it[0]; }
   kernel void plus(item<3> it, inout<int, 3> b) {
     b(it[0], it[1], it[2]) = (b(it[0], it[1], it[2]) % 100 + 100) % 100;
@@ -302,10 +303,90 @@ function forms.wrong()
   if not keep then new_pairs() end -- there is nothing then; else what there was
 end
 
+-- How many elements the list has.
+local function total()
+  local n = 0
+  for b = 0, p.rows * 3 - 1 do n = n + #p.held.bins[b] end
+  return n
+end
+
+local function note_room(before)
+  if p.list.capacity > before then note "grown" end
+  if #p.list.room.asked > 0 then note "counts asked for" end
+end
+
+-- Each item pushes as much as it may, behind what there is: of that the list must have room.
+local function push_all(n, most)
+  local w, room = { p = between(1, 50), q = most + 1, c = most, most = most }, p.list.capacity
+  say("push all", n, w.p, most)
+  q:submit(function(cg)
+    cg:parallel_for(n, k.motes_1, cg:route(p.list, "append", options(w, true)), p.rows, w)
+  end)
+  note_room(room)
+  each_item({ 0 }, { n }, function(number)
+    for r = 0, most - 1 do
+      table.insert(p.held.bins[key(w, number, r, p.rows) * 3 + number % 3],
+        { number / 7 + r, number })
+    end
+  end)
+end
+
+-- More and more, by steps that are alike; now and then its elements move.
+function forms.stream()
+  local n, most = between(1, 40), between(1, 2)
+  for _ = 1, between(3, 10) do
+    if total() > 400 then return end
+    note "streams"
+    push_all(n, most)
+    if chance(20) then forms.move() end
+  end
+end
+
+-- The program itself changes bins: the last one has more.
+function forms.widen()
+  local before = total()
+  local more = math.min(p.list.capacity - before, random(30))
+  say("widen", before, more)
+  q:parallel_for(celer.box({ p.rows * 3 }, { p.rows * 3 + 1 }), k.widen, p.list.offsets,
+    before + more)
+  for _ = 1, more do table.insert(p.held.bins[p.rows * 3 - 1], { 0, 0 }) end
+  if more > 0 then note "widened" end
+  push_all(between(1, 9), 1)
+end
+
+-- In a session: more than a list has room for.
+function forms.overflow()
+  local n, most, least = between(1, 40), between(1, 3), between(0, 20)
+  local list = celer.list("mote", { bins = { p.rows, 3 }, capacity = between(least + 1, 60) })
+  local all = { p = 1, q = most + 1, c = most, most = most } -- each item pushes `most`
+  local function push(items, keep)
+    q:submit(function(cg)
+      cg:parallel_for(items, k.motes_1, cg:route(list, "append", options(all, keep)), p.rows, all)
+    end)
+  end
+  local before = math.floor(least / most)
+  push(before, false)
+  push(n, true)
+  say("overflow", n, most, before, list.capacity)
+  local come_to = (before + n) * most
+  local ok, message = pcall(q.wait, q)
+  if come_to <= list.capacity then
+    check("no overflow", ok, true)
+    check("elements", tonumber(list.count()), come_to)
+  else
+    note "overflows"
+    local mistake = ("come to %d values, and it has room for %d: make it with { capacity = %d }")
+      :format(come_to, list.capacity, come_to)
+    check("overflow", not ok and tostring(message):find(mistake, 1, true) and mistake
+      or tostring(message), mistake)
+  end
+  list:free()
+end
+
 -- Elements to bins, behind what these hold.
 function forms.motes()
   local range, lo, hi = a_range()
-  local w, keep = a_way(), p.total < 400 and chance(50)
+  local w, keep, room = a_way(), total() < 400 and chance(50), p.list.capacity
   say("motes", tostring(range), tostring(keep), w.p, w.q, w.c, w.most)
   note(keep and "appended" or "filled")
   if #lo == 1 and chance(50) then
@@ -319,6 +400,7 @@ function forms.motes()
         p.rows, w)
     end)
   end
+  note_room(room)
   for b = 0, keep and -1 or p.rows * 3 - 1 do p.held.bins[b] = {} end
   each_item(lo, hi, function(n)
     for r = 0, pushes(w, n) - 1 do
@@ -329,14 +411,16 @@ end
 
 -- Elements of the list to other bins of it, once, not at all or twice.
 function forms.move()
-  local w = a_way(p.total < 200 and between(1, 2) or 1)
-  say("move", w.p, w.q, w.c, w.most)
-  note "moved"
+  local w, is_range = a_way(total() < 200 and between(1, 2) or 1), chance(60)
+  local room = p.list.capacity
+  say("move", w.p, w.q, w.c, w.most, tostring(is_range))
+  note(is_range and "moved" or "moved by capacity")
   q:submit(function(cg)
     hint(cg, 1)
-    cg:parallel_for(p.list.capacity, k.move, cg:read(p.list.values), cg:read(p.list.count),
-      cg:route(p.list, "append", options(w)), p.rows, w)
+    cg:parallel_for(is_range and p.list or room, k.move, cg:read(p.list.values),
+      cg:read(p.list.count), cg:route(p.list, "append", options(w)), p.rows, w)
   end)
+  note_room(room)
   local old, bins = p.held.bins, {}
   for b = 0, p.rows * 3 - 1 do bins[b] = {} end
   for b = 0, p.rows * 3 - 1 do
@@ -404,24 +488,23 @@ local function compare()
     check("pairs " .. i, pair.x, held.pairs[i][1])
     check("pairs " .. i, pair.y, held.pairs[i][2])
   end
-  local bins, total = p.list:get(), 0
+  local bins, count_ = p.list:get(), total()
   for b = 0, p.rows * 3 - 1 do
     check("elements of bin " .. b, #bins[b], #held.bins[b])
-    total = total + #bins[b]
     for i, a in ipairs(bins[b]) do
       check(("x of %d in bin %d"):format(i, b), a.x, held.bins[b][i][1])
       check(("id of %d in bin %d"):format(i, b), a.id, held.bins[b][i][2])
     end
   end
-  check("count", tonumber(p.list.count()), total)
-  p.total = total
+  check("count", tonumber(p.list.count()), count_)
+  if p.list.grows then check("room for that", p.list.room.most >= count_, true) end
 end
 
 local function make(seed)
   -- 256 keys take a digit of a GPU's sort, or two where some places hold none.
   local n, rows = chance(15) and 256 or between(1, 30), between(1, 6)
   if n == 256 then note "256 keys" end
-  p = { seed = seed, n = n, rows = rows, total = 0, flag = celer.scalar("int", 1),
+  p = { seed = seed, n = n, rows = rows, flag = celer.scalar("int", 1),
     reals = celer.buffer("double", { n }, { init = 1 }),
     wholes = celer.buffer("int", { 2, 2, 4 }, { init = 5 }),
     list = celer.list("mote", { bins = { rows, 3 }, capacity = chance(30) and 4000 or nil }),
@@ -432,9 +515,12 @@ local function make(seed)
   new_pairs()
 end
 
-local names = { "reals", "reals", "wholes", "pairs", "motes", "move", "move", "sum", "change",
-  "fit" }
-if require("celer.settings").session then names[#names + 1] = "wrong" end
+local names = { "reals", "reals", "wholes", "pairs", "motes", "move", "move", "stream", "widen",
+  "sum", "change", "fit" }
+if require("celer.settings").session then
+  names[#names + 1] = "wrong"
+  names[#names + 1] = "overflow"
+end
 for seed = first, first + count - 1 do
   dice.begin(seed)
   log = {}
@@ -442,7 +528,7 @@ for seed = first, first + count - 1 do
   for _ = 1, steps do
     local form = one_of(names)
     forms[form]()
-    if form == "move" or form == "motes" or chance(20) then compare() end
+    if chance((form == "move" or form == "motes") and 40 or 20) then compare() end
   end
   compare()
   for _, one in ipairs { p.reals, p.wholes, p.pairs, p.list, p.flag } do one:free() end

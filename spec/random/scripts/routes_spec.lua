@@ -2,9 +2,10 @@
 -- `celer run spec/random/scripts/routes.lua` does, in which each of them occurs.
 local celer = require("spec.support.celer")
 
-local features = { "256 keys", "Lua", "and", "another size", "appended", "bins", "dimensions 0",
-  "dimensions 1", "dimensions 2", "dimensions 3", "filled", "fitted", "full", "kept", "made in Lua",
-  "max", "min", "moved", "or", "prod", "skipped", "sum", "vectors" }
+local features = { "256 keys", "Lua", "and", "another size", "appended", "bins",
+  "counts asked for", "dimensions 0", "dimensions 1", "dimensions 2", "dimensions 3", "filled",
+  "fitted", "full", "grown", "kept", "made in Lua", "max", "min", "moved", "moved by capacity",
+  "or", "prod", "skipped", "streams", "sum", "vectors", "widened" }
 
 describe("random programs of routes", function()
   for _, shape in ipairs { { 1, 2 }, { 3, 1 } } do
@@ -33,5 +34,6 @@ describe("random programs of routes", function()
     assert.equal("", r.stderr)
     assert.equal(0, r.status)
     assert.matches("mistakes [1-9]", r.stdout)
+    assert.matches("overflows [1-9]", r.stdout)
   end)
 end)

@@ -304,7 +304,8 @@ end
   for which, what in ipairs {
     "item (7) pushes to element (-2) of sums, which has (0) to (8)",
     "item (11) pushes 3 values to sums, and there is room for 2 of an item: give { most = 3 }",
-    "the bins of list come to 12 values, and it has room for 5",
+    "the bins of list come to 12 values, and it has room for 5: make it with { capacity = 12 }, or "
+      .. "without a capacity, and it grows",
   } do
     it("says: " .. what, function()
       local r = script.run(as_on_gpus .. ([==[

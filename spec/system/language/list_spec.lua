@@ -109,8 +109,95 @@ local list = celer.list("particle", { bins = bins, capacity = 8, name = "p" })
 seed(list, 9)
 q:wait()]==], shapes[2])
     assert.not_equal(0, r.status)
-    assert.matches("/case%.lua:34: cg:route: the bins of p come to 9 values, and it has room for 8",
-      r.stderr)
+    assert.matches("/case%.lua:34: cg:route: the bins of p come to 9 values, and it has room for "
+      .. "8: make it with { capacity = 9 }, or without a capacity, and it grows", r.stderr)
+  end)
+
+  -- What is pushed seldom, and elements that come, go and split: by bounds of one step on
+  -- another alone each list would have room for billions.
+  everywhere("has room for about as much as it holds, however long it grows", [==[
+local k = celer.kernel [=[
+  kernel void rare(item<1> it, route<int> out, int step) {
+    if (it[0] == step % 12) out.push(it[0] % 4, step);
+  }
+  kernel void all(item<1> it, route<int> out) { out.push(it[0] % 4, int(it[0])); }
+  kernel void lose(item<1> it, in<int, 1> p, in<int64_t, 0> count, route<int> out) {
+    if (it[0] < count() && p(it[0]) % 3 != 0) out.push(p(it[0]) % 4, p(it[0]) + 1);
+  }
+  kernel void split(item<1> it, in<int, 1> p, in<int64_t, 0> count, route<int> out) {
+    if (it[0] >= count()) return;
+    out.push(p(it[0]) % 4, p(it[0]) + 1);
+    if (p(it[0]) == 3) out.push(0, 100);
+  }
+]=]
+local behind = { include_current = true }
+local seldom = celer.list("int", { bins = 4, name = "seldom" })
+local cloud = celer.list("int", { bins = 4, name = "cloud" })
+local n = 0
+local function over(kernel, options)
+  q:submit(function(cg)
+    cg:parallel_for(cloud, kernel, cg:read(cloud.values), cg:read(cloud.count),
+      cg:route(cloud, "append", options))
+  end)
+end
+for step = 1, 40 do
+  q:parallel_for(12, k.rare, celer.route(seldom, "append", behind), step)
+  q:parallel_for(12, k.all, celer.route(cloud, "append", behind))
+  over(k.lose)
+  over(k.split, { most = 2 })
+end
+same("as many as were pushed", tonumber(seldom.count()), 40)
+same("the last ones", #seldom:get()[0], 10)
+same("what is left", tonumber(cloud.count()), 14)
+if seldom.capacity > 150 or cloud.capacity > 150 then
+  error(("room for %d and %d"):format(seldom.capacity, cloud.capacity))
+end
+]==])
+
+  everywhere("is a range, of kernels in Lua and C++", [==[
+local list = celer.list("int", { bins = 4, name = "l" })
+local other = celer.list("int", { bins = 2, name = "other" })
+local seed = celer.kernel(function(i, l) l:push(i % 4, i) end)
+local move = celer.kernel(function(i, count, now, l, o)
+  if i < count() then
+    l:push(now[i] % 2, now[i] + 1)
+    o:push(0, now[i])
+  end
+end)
+seed(10, celer.route(list, "append"))
+for _ = 1, 4 do
+  move(list, list.count, list.values, celer.route(list, "append"), celer.route(other, "append"))
+end
+local double = celer.kernel(function(i, v) v[i] = 2 * v[i] end)
+local twice = q:group(function(cg) cg:parallel_for(list, double, list.values) end)
+for _ = 1, 4 do twice() end
+local bins = list:get()
+print(#bins[0], #bins[1], bins[0][1], #other:get()[0])
+]==], function(out) assert.equal("5\t5\t80\t10\n", out) end)
+
+  it("has only its elements push where it is the range", function()
+    local r = script.run([==[
+local k = celer.kernel [=[
+  kernel void all(item<1> it, in<int64_t, 0> count, route<int> out) { out.push(0, 1); }
+]=]
+local list = celer.list("int", { bins = 2, name = "l" })
+celer.kernel(function(i, l) if i == 3 then l:push(0, i) end end)(10, celer.route(list, "append"))
+for _ = 1, 4 do
+  celer.kernel(function(i, l) if i == 3 then l:push(0, i) end end)(9,
+    celer.route(list, "append", { include_current = true }))
+end
+q:wait(list.count)
+q:submit(function(cg)
+  cg:parallel_for(list, k.all, cg:read(list.count), cg:route(list, "append", { most = 1 }))
+end)
+q:submit(function(cg)
+  cg:parallel_for(list, k.all, cg:read(list.count),
+    cg:route(list, "append", { include_current = true }))
+end)
+q:wait()]==], shapes[2])
+    assert.not_equal(0, r.status)
+    assert.matches("cg:route: the bins of l come to %d+ values, and it has room for %d+: where a "
+      .. "list is the range, items from its count on must push nothing", r.stderr)
   end)
 
   everywhere("is refused at the user's line", setup .. [==[

@@ -243,7 +243,8 @@ q:submit(function(cg) cg:parallel_for({ 9 }, often, cg:route(out, "sum", { most 
 local o = celer.buffer("int64_t", { 6 })
 q:submit(function(cg)
   cg:parallel_for({ 4 }, often, cg:route(out, "append", { most = 3, offsets = o }))
-end)]], "cg:route: the bins of out come to 6 values, and it has room for 5" },
+end)]], "cg:route: the bins of out come to 6 values, and it has room for 5: give "
+      .. "it 6 elements" },
   }
   for i, one in ipairs(mistakes) do
     for _, shape in ipairs { i % 2 == 0 and two[1] or two[2] } do
@@ -310,8 +311,8 @@ q:parallel_for(12, push, 1, celer.route(small, "append", { offsets = o })) q:wai
 celer: session:4: cg:route: item (11) pushes to element (7) of out, which has (0) to (4)
 celer: session:10: cg:route: offsets grow, from 0 to what there is room for, and those of the bins]]
 .. [[ of rank 0 do not
-celer: session:14: cg:route: the bins of small come to 12 values, and it has room for 10
-]], 1 }, { r.stdout, r.stderr, r.status })
+celer: session:14: cg:route: the bins of small come to 12 values, and it has room for 10: give it ]]
+.. "12 elements\n", 1 }, { r.stdout, r.stderr, r.status })
     end)
   end
 
