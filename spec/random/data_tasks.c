@@ -487,37 +487,74 @@ static cel_status combine_call(const program *p, const step *s,
   return CEL_E_OK;
 }
 
-/* On copies, since it may have to be done again. */
-static cel_status append_call(const program *p, const step *s,
-                              const cel_call *call,
-                              const cel_route_came *came) {
+/* As append_call, where there is room for `room` values: appends to copies of
+ * this rank's offsets and values, which the caller frees. */
+static cel_status append_copies(const program *p, const step *s,
+                                const cel_call *call,
+                                const cel_route_came *came, int64_t room,
+                                char **out, int64_t *total) {
   const cel_view *offsets = &call->view[1], *values = &call->view[2];
   size_t bins = (size_t)rows_in(offsets) * 8,
-         room = (size_t)rows_in(values) * 8;
-  char *copy = cel_alloc(bins + room + 1);
+         held = (size_t)rows_in(values) * 8;
+  char *copy = *out = cel_alloc(bins + held + 1);
   if (bins > 0) memcpy(copy, begin_of(offsets, 8), bins);
-  if (room > 0) memcpy(copy + bins, begin_of(values, 8), room);
-  int64_t all = rows_of(p, s->to), total;
-  bool moves = s->from != s->to;
+  if (held > 0) memcpy(copy + bins, begin_of(values, 8), held);
   bool last = call->comm->rank == call->comm->ranks - 1;
   cel_route_bins what = {.first = offsets->box.min[0],
                          .count = rows_in(offsets) - last,
-                         .room = all,
+                         .room = room,
                          .bytes = 8,
                          .offset = (int64_t *)(void *)copy,
                          .values = copy + bins,
                          .held = copy + bins};
   if (is_kept(s)) {
     what.held_room = rows_of(p, s->from);
-    if (moves) what.held = begin_of(&call->view[3], 8);
+    if (s->from != s->to) what.held = begin_of(&call->view[3], 8);
   }
-  cel_status status = cel_route_append(call->comm, came, &what, &total);
+  return cel_route_append(call->comm, came, &what, total);
+}
+
+static bool is_same(const cel_view *view, const char *copy) {
+  return rows_in(view) == 0 ||
+         memcmp(copy, begin_of(view, 8), (size_t)rows_in(view) * 8) == 0;
+}
+
+/* Where there is room for one value less than there are, all ranks learn how
+ * many there are, and nothing is written. */
+static cel_status overflow(const program *p, const step *s,
+                           const cel_call *call, const cel_route_came *came,
+                           int64_t total) {
+  char *copy;
+  int64_t now;
+  cel_status status = append_copies(p, s, call, came, total - 1, &copy, &now);
+  const cel_view *offsets = &call->view[1], *values = &call->view[2];
+  if (status == CEL_E_OK &&
+      (now != total || !is_same(offsets, copy) ||
+       !is_same(values, copy + (size_t)rows_in(offsets) * 8)))
+    status = cel_fail(CEL_E_TASK, "%lld values with room for one less: %lld",
+                      (long long)total, (long long)now);
+  cel_free(copy);
+  return status;
+}
+
+/* On copies, since it may have to be done again. */
+static cel_status append_call(const program *p, const step *s,
+                              const cel_call *call,
+                              const cel_route_came *came) {
+  const cel_view *offsets = &call->view[1], *values = &call->view[2];
+  int64_t all = rows_of(p, s->to), total;
+  char *copy;
+  cel_status status = append_copies(p, s, call, came, all, &copy, &total);
   if (status == CEL_E_OK && (total < 0 || total > all))
     status = cel_fail(CEL_E_TASK, "%lld values of %lld", (long long)total,
                       (long long)all);
+  if (status == CEL_E_OK && total > 0 && s->salt % 4 == 0)
+    status = overflow(p, s, call, came, total);
   if (status == CEL_E_OK) {
+    size_t bins = (size_t)rows_in(offsets) * 8;
     if (bins > 0) memcpy(begin_of(offsets, 8), copy, bins);
-    if (room > 0) memcpy(begin_of(values, 8), copy + bins, room);
+    if (rows_in(values) > 0)
+      memcpy(begin_of(values, 8), copy + bins, (size_t)rows_in(values) * 8);
   }
   for (int k = 1; status == CEL_E_OK && k <= 2; ++k)
     if (s->access[k].mode == CEL_MODE_DISCARD_WRITE &&
