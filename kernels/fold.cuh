@@ -106,11 +106,19 @@ template <> struct coordinates<3> {
 };
 
 // How much more than what is right in the end a step has to compute, in each of
-// two dimensions.
-template <int Below0, int Above0, int Below1, int Above1> struct margin {
+// two dimensions. Torus: where the range ends, in both, it begins again, and
+// all that is read around items is read so. Then a block goes on at the other
+// end, and what knows by itself where its buffer ends need not ask.
+template <int Below0, int Above0, int Below1, int Above1, bool Torus = false>
+struct margin {
   static constexpr int below0 = Below0, above0 = Above0, below1 = Below1,
                        above1 = Above1;
+  static constexpr bool torus = Torus;
 };
+template <class L> __device__ __forceinline__ int place_on(int i, index n) {
+  if (!L::torus) return i;
+  return i < 0 ? i + int(n) : i >= int(n) ? i - int(n) : i;
+}
 
 // A step: a kernel's function, and of each of its views which array it is; -1:
 // none of the fold's.
@@ -430,17 +438,18 @@ struct fold<fold_elements<E...>, Steps...> {
     int i, j, x, y; // of the tile's first element; the thread's in the tile
   };
 
-  template <bool Inner, int A, class Of>
+  template <bool Inner, class L, int A, class Of>
   static __device__ __forceinline__ void fetch(const packed &p,
                                                const tile_place &t) {
     const fold_array &a = p.array.at[A];
+    const index *n = p.launch.where.range;
     if (a.loads == 0 || (Inner && a.loads != loads_all)) return;
     unsigned char *tile = (unsigned char *)fold_room + tile_at(A);
-    const int j = t.j + t.x;
+    const int j = Inner ? t.j + t.x : place_on<L>(t.j + t.x, n[1]);
     if (!Inner && (j < a.min[2] || j >= a.max[2])) return;
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      const int i = t.i + t.y + r;
+      const int y = t.i + t.y + r, i = Inner ? y : place_on<L>(y, n[0]);
       if (Inner || (i >= a.min[0] && i < a.max[0]))
         Of::copy(tile + ((t.y + r) * TX + t.x) * Of::size,
                  a.from + (index(i) * a.stride0 + j) * Of::size);
@@ -481,16 +490,18 @@ struct fold<fold_elements<E...>, Steps...> {
     const in_tile<true> place = {t.i, t.j};
     (S::run(p, of.at(R), place), ...);
   }
-  template <class S, class Before, bool Inner>
+  template <class S, class L, class Before, bool Inner>
   static __device__ __forceinline__ void row_of(const typename S::packed &p,
                                                 const tile_place &t, int r) {
     const int i = t.i + t.y + r, j = t.j + t.x;
     const launch &w = p.where;
-    const in_tile<Inner> place = {t.i, t.j};
+    const int y = place_on<L>(i, w.range[0]), x = place_on<L>(j, w.range[1]);
+    const in_tile<Inner || L::torus> place = {t.i + (y - i), t.j + (x - j)};
     if constexpr (Inner)
-      S::run(p, inner_items<S, Before, 0>(w, i, j).at(0), place);
-    else if (unsigned(i - w.min[0]) < w.extent[0])
-      S::run(p, item<2>{{i, j}, {w.range[0], w.range[1]}}, place);
+      S::run(p, inner_items<S, Before, 0>(w, i, j).at(0),
+             in_tile<true>{t.i, t.j});
+    else if (L::torus || unsigned(i - w.min[0]) < w.extent[0])
+      S::run(p, item<2>{{y, x}, {w.range[0], w.range[1]}}, place);
   }
 
   // L: what is right in the end is less by so much; Before: what was right
@@ -500,13 +511,14 @@ struct fold<fold_elements<E...>, Steps...> {
                                                  const tile_place &t) {
     using M = typename S::around;
     if (in_column<M, L>(t) &&
-        (Inner || unsigned(t.j + t.x - p.where.min[1]) < p.where.extent[1])) {
+        (Inner || L::torus ||
+         unsigned(t.j + t.x - p.where.min[1]) < p.where.extent[1])) {
       if (Inner && in_row<M, L>(t, 0) && in_row<M, L>(t, rows - 1)) {
         rows_of<S, Before>(p, t, typename count_up<rows>::type());
       } else {
 #pragma unroll 1
         for (int r = 0; r < rows; ++r)
-          if (in_row<M, L>(t, r)) row_of<S, Before, Inner>(p, t, r);
+          if (in_row<M, L>(t, r)) row_of<S, L, Before, Inner>(p, t, r);
       }
     }
     __syncthreads();
@@ -542,7 +554,7 @@ struct fold<fold_elements<E...>, Steps...> {
   template <bool Inner, class L, int... A>
   static __device__ __forceinline__ void
   body(const packed &p, const tile_place &t, indices<A...>) {
-    (fetch<Inner, A, E>(p, t), ...);
+    (fetch<Inner, L, A, E>(p, t), ...);
     __syncthreads();
     advance<Inner, L, L, Steps...>(p.steps, t);
     (leave<Inner, L, A, E>(p, t), ...);

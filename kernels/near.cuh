@@ -56,7 +56,9 @@ using span = stride; // of coordinates: they have as many bits as strides
 #ifdef CELER_CUDA
 template <class I> static __device__ __forceinline__ int short_index(I i) {
   int low = int(i);
+#ifndef CELER_STREAM // where it has to be seen how far from the item it is
   asm("" : "+r"(low));
+#endif
   return low;
 }
 #else

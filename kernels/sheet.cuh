@@ -72,7 +72,7 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
   };
 
   template <class S, int Step, int R, int C> struct in_sheet {
-    static constexpr bool inner = false;
+    static constexpr bool inner = L::torus;
     rows &all;
     const beside &sides;
     int i, j;
@@ -101,21 +101,25 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
   static __device__ __forceinline__ void fetch(const packed &p, const spot &t,
                                                rows &all) {
     const fold_array &a = p.array.at[A];
-    if (a.loads == 0 || (Inner && a.loads != loads_all)) return;
-    const bool wide = a.wide && t.x % own == 0;
+    if (a.loads == 0 || ((Inner || L::torus) && a.loads != loads_all)) return;
+    const index *n = p.launch.where.range;
+    const int x = place_on<L>(t.x, n[1]);
+    const bool wide = a.wide && x % own == 0;
 #pragma unroll
     for (int r = 0; r < high; ++r) {
-      const int i = t.i + r;
+      const int i = place_on<L>(t.i + r, n[0]);
       piece<Of> &to = get<A>(all).at[place_of(r)];
       const unsigned char *from =
-          a.from + lanes_of::place_in(a, i, t.x) * Of::size;
-      if constexpr (Inner) {
+          a.from + lanes_of::place_in(a, i, x) * Of::size;
+      if (Inner || (L::torus && x + own <= n[1])) {
         lanes_of::template copy_piece<Of>(wide, (unsigned char *)&to, from);
       } else if (i >= a.min[0] && i < a.max[0]) {
 #pragma unroll
-        for (int c = 0; c < own; ++c)
-          if (t.x + c >= a.min[2] && t.x + c < a.max[2])
-            Of::copy((unsigned char *)&to.at[c], from + c * Of::size);
+        for (int c = 0; c < own; ++c) {
+          const int at = place_on<L>(x + c, n[1]);
+          if (at >= a.min[2] && at < a.max[2])
+            Of::copy((unsigned char *)&to.at[c], from + (at - x) * Of::size);
+        }
       }
     }
   }
@@ -220,11 +224,15 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
     (look<Step, R, A, E>(all, sides), ...);
   }
   // Coordinates that have `Below` before them, and so many behind: what is near
-  // an end of it is not right, or is computed as that.
+  // an end of it is not right, or is computed as that. On a torus, any.
   template <int Below, int Beyond>
-  static __device__ __forceinline__ within<Below, Beyond> amid(int i, int n) {
+  static __device__ __forceinline__ auto amid(int i, int n) {
     const int at = i < Below ? Below : i;
-    return within<Below, Beyond>(at < n - 1 - Beyond ? at : n - 1 - Beyond, n);
+    if constexpr (L::torus)
+      return anywhere_of{place_on<L>(i, n), n};
+    else
+      return within<Below, Beyond>(at < n - 1 - Beyond ? at : n - 1 - Beyond,
+                                   n);
   }
   template <class S, int Step, int R, class I, class J, int... C>
   static __device__ __forceinline__ void row_amid(const typename S::packed &p,
@@ -336,7 +344,7 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
                                                const spot &t, rows &all,
                                                indices<R...>, indices<C...>) {
     const int n = int(p.where.range[1]);
-    const within<of.left[Step], of.right[Step]> j[] = {
+    const decltype(amid<of.left[Step], of.right[Step]>(0, n)) j[] = {
         amid<of.left[Step], of.right[Step]>(t.x + C, n)...};
     (row_of<Edge, S, Step, R>(p, t, all, j), ...);
   }
@@ -432,7 +440,8 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
   }
 
   // Blocks lie within the range: the last ones begin earlier, and compute twice
-  // what others do. Nothing is missing where the range ends.
+  // what others do. Nothing is missing where the range ends. On a torus they go
+  // on at the other end.
   static __device__ __forceinline__ void run(const packed &p) {
     const fold_launch &l = p.launch;
     const launch &w = l.where;
@@ -440,13 +449,17 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
     const int tall = int(blockDim.y) * high;
     const int first0 = int(w.min[0]) - L::below0;
     const int first1 = (int(w.min[1]) & -own) - left;
-    int top = (first0 > 0 ? first0 : 0) +
+    int top = (L::torus || first0 > 0 ? first0 : 0) +
               int(blockIdx.y) * (tall - L::below0 - L::above0);
-    int low = (first1 > 0 ? first1 : 0) + int(blockIdx.x) * useful;
-    top = top < n0 - tall ? top : n0 - tall;
-    low = low < n1 - columns ? low : n1 - columns;
-    const bool begins0 = top == 0, ends0 = top + tall == n0;
-    const bool begins1 = low == 0, ends1 = low + columns == n1;
+    int low = (L::torus || first1 > 0 ? first1 : 0) + int(blockIdx.x) * useful;
+    if (!L::torus) {
+      top = top < n0 - tall ? top : n0 - tall;
+      low = low < n1 - columns ? low : n1 - columns;
+    }
+    const bool begins0 = !L::torus && top == 0;
+    const bool ends0 = !L::torus && top + tall == n0;
+    const bool begins1 = !L::torus && low == 0;
+    const bool ends1 = !L::torus && low + columns == n1;
     const spot t = {top + int(threadIdx.y) * high,
                     low + int(threadIdx.x) * own,
                     begins1,

@@ -329,7 +329,7 @@ static cel_status run_bands(simulated *s, const cel_job *job) {
     CEL_TRY(cel__bands_run(&bands, i));
     if (i > 0) CEL_TRY(cel__bands_seam(&bands, i));
   }
-  return CEL_E_OK;
+  return bands.ring ? cel__bands_seam(&bands, 0) : CEL_E_OK;
 }
 
 /* A device stores nothing of what nobody reads. */

@@ -10,8 +10,8 @@
  * spares no messages, or with 0 dimensions, where nobody reads around an item.
  * The processor needs no fold for that: it carries out in one pass what waits
  * in a lane (device/cpu/folded.h), and nothing is held back. A GPU has launches
- * for one and two dimensions, and for chains of elementwise tasks; none that
- * reads around the ends of the range. */
+ * for one and two dimensions, and for chains of elementwise tasks; for two
+ * alone where the ends of the range meet. */
 static const struct {
   int32_t around[CEL_DIMS + 1];
   int32_t silent[CEL_DIMS + 1];
@@ -172,8 +172,10 @@ int32_t cel__fold_depth(cel__fold_depths *depths, const cel_task *task,
   learn(depths, task);
   if (spills(depths, task, &s)) {
     steps = CEL_TUNE_FOLD_SPILL / (s.furthest > 0 ? s.furthest : 1);
-  } else if (s.wraps && depths->machine == CEL_FOLD_GPU && !sends(depths, &s)) {
-    *why = "no launch of a GPU has steps that read around ends";
+  } else if (s.wraps && task->dims != 2 && depths->machine == CEL_FOLD_GPU &&
+             !sends(depths, &s)) {
+    *why = "a launch of a GPU has steps that read around ends in two "
+           "dimensions alone";
     return 1;
   } else if (first && !sends(depths, &s)) {
     int64_t all = silent[s.furthest > 0 ? task->dims : 0];

@@ -2,8 +2,9 @@
  *
  * Folds as one launch on a GPU against their steps one after another, to the
  * bit: stencils by tiles, streams or sheets, chains in registers.
- * `speed`: one of wave, gray, five over N x N items, or flow over N, in turns
- * with plain launches; wave:tile, :stream or :sheet so. Exits with 77 and a
+ * `speed`: one of wave, gray, round and turn (the same with ends that meet),
+ * five over N x N items, or flow over N, in turns with plain launches;
+ * wave:tile, :stream or :sheet so. Exits with 77 and a
  * reason where there is no GPU. Run by fold_spec.lua.
  */
 #include <sched.h>
@@ -75,9 +76,36 @@ static const char source[] =
     "  const int x = it[0], n = it.range(0);\n"
     "  const float l = a(max(x - 1, 0)), r = a(min(x + 1, n - 1));\n"
     "  b(x) = a(x) - c * a(x) * (a(x) - l) + 0.1f * (l + r - 2 * a(x));\n"
+    "}\n"
+    "kernel void round(item<2> it, inout<float, 2> up, near<float, 2> u, float "
+    "c) {\n"
+    "  const int y = it[0], x = it[1];\n"
+    "  const float uy = u(y + 1, x) + u(y - 1, x);\n"
+    "  const float ux = u(y, x + 1) + u(y, x - 1);\n"
+    "  up(y, x) = 2 * u(y, x) - up(y, x) + c * (ux + uy - 4 * u(y, x));\n"
+    "}\n"
+    "kernel void turn(item<2> it, near<float, 2> u, near<float, 2> v, "
+    "out<float, 2> nu, out<float, 2> nv, float c) {\n"
+    "  const int y = it[0], x = it[1];\n"
+    "  const float a = u(y, x), b = v(y, x), abb = a * b * b;\n"
+    "  nu(y, x) = a + 0.16f * (u(y - 1, x) + u(y + 1, x) + u(y, x - 1) + u(y, "
+    "x + 1) - 4 * a) - abb + c * (1 - a);\n"
+    "  nv(y, x) = b + 0.08f * (v(y - 1, x) + v(y + 1, x) + v(y, x - 1) + v(y, "
+    "x + 1) - 4 * b) + abb - (c + 0.06f) * b;\n"
+    "}\n"
+    "kernel void roam(item<2> it, near<float, 2> a, out<float, 2> b, float c) "
+    "{\n"
+    "  const int y = it[0], x = it[1];\n"
+    "  if (a(y, x) > 1.5f) return;\n"
+    "  b(y, x) = c * (a(y - 2, x - 1) + a(y + 1, x + 2) - a(y, x)) + b(y, x) * "
+    "0.25f + (x == 0 ? y : 0.125f);\n"
     "}\n";
 
-enum { WAVE, FAR, GRAY, OPEN, ONE, TWO, THREE, FLOW };
+enum { WAVE, FAR, GRAY, OPEN, ONE, TWO, THREE, FLOW, ROUND, TURN, ROAM };
+
+static bool is_torus(int32_t kernel) {
+  return kernel >= ROUND;
+}
 
 static cel_cuda *cuda;
 static cel_backend *backend;
@@ -106,12 +134,14 @@ static void open_gpu(int options, char **given) {
   must(cel_backend_cuda(&config, cuda, &backend));
   const cel_embedded *header = cel_embedded_find("kernels/celer.cuh");
   const cel_embedded *fold = cel_embedded_find("kernels/fold.cuh");
+  const cel_embedded *near = cel_embedded_find("kernels/near.cuh");
   cel_module_set_header(header->data, header->size);
   cel_module_set_fold_header(fold->data, fold->size);
   cel_module_set_sampling(CEL_SAMPLING_OFF);
   const char *option[16] = {"-fmad=false"};
   for (int i = 0; i < options && i < 15; ++i) option[i + 1] = given[i];
-  const cel_source text = {.text = source,
+  const cel_source text = {.prelude = near->data,
+                           .text = source,
                            .file = "check.cu",
                            .line = 1,
                            .options = 1 + (options < 15 ? options : 15),
@@ -217,13 +247,41 @@ static void start_fold(int32_t steps, int32_t arrays, int32_t dims, int64_t h,
                                      .live = true};
 }
 
+/* Mirrored in kernels/near.cuh. */
+typedef struct edge {
+  int64_t size[3], reach[3], low[3], high[3];
+  int32_t turn, constant, is_far;
+  _Alignas(8) float outside;
+} edge;
+
+/* A kernel's values: of each of its views that has one its buffer's edges, and
+ * a number. */
+static const cel_work *work_of(int32_t kernel, int32_t views) {
+  struct {
+    edge of[2];
+    float c;
+  } values = {.c = .25f};
+  for (int32_t i = 0; i < views; ++i) {
+    edge *e = &values.of[i];
+    e->turn = 1;
+    for (int d = 0; d < 2; ++d) {
+      e->size[d] = e->low[d] = fold.all.max[d];
+      e->high[d] = -fold.all.max[d];
+      e->reach[d] = kernel == ROAM ? 2 : 1;
+    }
+  }
+  const size_t more = (size_t)(2 - views) * sizeof(edge);
+  return cel_module_work(module, kernel,
+                         (const unsigned char *)&values.of[0] + more,
+                         sizeof values - more);
+}
+
 /* `arrays`: a letter each, in capitals those that are written; if not `keeps`,
  * all of them. */
 static void set_step(int32_t s, int32_t kernel, const char *arrays, bool keeps,
                      int32_t below, int32_t above) {
-  float c = .25f;
   cel_fold_call *step = &fold.step[s];
-  step->work = cel_module_work(module, kernel, &c, sizeof c);
+  step->work = work_of(kernel, !is_torus(kernel) ? 0 : kernel == TURN ? 2 : 1);
   step->use = fold.use[s];
   step->name = "step";
   step->call.range = fold.range;
@@ -235,11 +293,12 @@ static void set_step(int32_t s, int32_t kernel, const char *arrays, bool keeps,
     use->writes = arrays[k] < 'a';
     use->keeps = use->writes && keeps;
     use->array = arrays[k] - (use->writes ? 'A' : 'a');
-    use->along_axes = kernel != FAR;
+    use->along_axes = kernel != FAR && kernel != ROAM;
     const int dims = kernel == FLOW ? 1 : 2;
     for (int d = 0; d < dims && !use->writes; ++d) {
       use->below[d] = below;
       use->above[d] = above;
+      use->wraps[d] = is_torus(kernel);
     }
   }
 }
@@ -361,9 +420,9 @@ static void run_fold(void) {
 
 /* ---- random -------------------------------------------------------------- */
 
-static void choose_chunk(void) {
+static void choose_chunk(bool all) {
   cel_box chunk = fold.range;
-  for (int d = 0; d < 2 && cel_random_chance(&chosen, 60); ++d) {
+  for (int d = 0; d < 2 && !all && cel_random_chance(&chosen, 60); ++d) {
     chunk.min[d] = pick(fold.range.min[d], fold.range.max[d] - 1);
     chunk.max[d] = pick(chunk.min[d] + 1, fold.range.max[d]);
   }
@@ -371,8 +430,9 @@ static void choose_chunk(void) {
 }
 
 static void choose_fold(void) {
-  enum { KINDS = 6 };
-  static const int32_t kinds[KINDS] = {WAVE, FAR, GRAY, OPEN, ONE, FLOW};
+  enum { KINDS = 9 };
+  static const int32_t kinds[KINDS] = {WAVE, FAR,   GRAY, OPEN, ONE,
+                                       FLOW, ROUND, TURN, ROAM};
   int64_t h = pick(1, 300), w = pick(1, 300);
   int32_t which = kinds[pick(0, KINDS - 1)];
   int64_t rim[RIM] = {0};
@@ -387,16 +447,22 @@ static void choose_fold(void) {
     way = ways[pick(0, 2)];
   else if (which == OPEN)
     way = ways[pick(0, 1)];
+  else if (which == ROUND || which == TURN)
+    way = ways[2 * pick(0, 1)];
+  bool torus = is_torus(which);
   bool stream = way != CEL_FUSED_TILE;
   int32_t steps = (int32_t)pick(2, most[way]);
   cel__cuda_fold_way = way;
   if (stream) {
     h = pick(way == CEL_FUSED_SHEET ? 96 : 16, 300);
     w = pick(way == CEL_FUSED_SHEET ? 128 : 16, 900);
+  } else if (torus) {
+    h = pick(64, 300);
+    w = pick(64, 300);
   }
   if (way == CEL_FUSED_STREAM && which == GRAY && steps > 4) steps = 4;
   bool keeps = cel_random_chance(&chosen, 50), row = which == FLOW;
-  for (int i = 0; i < RIM && way != CEL_FUSED_SHEET &&
+  for (int i = 0; i < RIM && way != CEL_FUSED_SHEET && !torus &&
                   (which == OPEN || cel_random_chance(&chosen, 50));
        ++i)
     rim[i] = row && i > 1 ? 0 : pick(1, 4);
@@ -407,13 +473,15 @@ static void choose_fold(void) {
   h += rim[0] + rim[1];
   w += rim[2] + rim[3];
   bool chain = which == ONE;
-  start_fold(chain ? 3 : steps, chain || which == GRAY ? 4 : 2, row ? 1 : 2, h,
-             w, rim);
+  bool four = chain || which == GRAY || which == TURN;
+  start_fold(chain ? 3 : steps, four ? 4 : 2, row ? 1 : 2, h, w, rim);
   for (int32_t s = 0; s < steps && !chain; ++s) {
-    if (which == WAVE) set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
-    if (which == FAR) set_step(s, FAR, s % 2 == 0 ? "aB" : "bA", true, 2, 2);
-    if (which == GRAY)
-      set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", keeps, 1, 1);
+    if (which == WAVE || which == ROUND)
+      set_step(s, which, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
+    if (which == FAR || which == ROAM)
+      set_step(s, which, s % 2 == 0 ? "aB" : "bA", true, 2, 2);
+    if (which == GRAY || which == TURN)
+      set_step(s, which, s % 2 == 0 ? "abCD" : "cdAB", keeps, 1, 1);
     if (row) set_step(s, FLOW, s % 2 == 0 ? "aB" : "bA", keeps, 1, 1);
     if (which == OPEN) set_step(s, OPEN, s % 2 == 0 ? "aB" : "bA", keeps, 1, 1);
   }
@@ -423,7 +491,7 @@ static void choose_fold(void) {
     set_step(2, THREE, "cD", true, 0, 0);
     fold.array[1].live = cel_random_chance(&chosen, 50);
   }
-  choose_chunk();
+  choose_chunk(torus);
 }
 
 static void fill(void) {
@@ -519,7 +587,9 @@ static void speed(const char *name, int64_t n, int32_t steps) {
   enum { TURNS = 5, TIMES = 10 };
   cel_job plain[STEPS];
   bool five = strncmp(name, "five", 4) == 0,
-       gray = strncmp(name, "gray", 4) == 0;
+       turn = strncmp(name, "turn", 4) == 0,
+       gray = strncmp(name, "gray", 4) == 0 || turn;
+  const int32_t wave = strncmp(name, "round", 5) == 0 ? ROUND : WAVE;
   bool row = strncmp(name, "flow", 4) == 0;
   static const char *const ways[] = {[CEL_FUSED_TILE] = ":tile",
                                      [CEL_FUSED_STREAM] = ":stream",
@@ -531,11 +601,12 @@ static void speed(const char *name, int64_t n, int32_t steps) {
   start_fold(steps, five || gray ? 4 : 2, row ? 1 : 2, n, row ? 1 : n, rim);
   for (int32_t s = 0; s < steps; ++s) {
     if (gray)
-      set_step(s, GRAY, s % 2 == 0 ? "abCD" : "cdAB", false, 1, 1);
+      set_step(s, turn ? TURN : GRAY, s % 2 == 0 ? "abCD" : "cdAB", false, 1,
+               1);
     else if (row)
       set_step(s, FLOW, s % 2 == 0 ? "aB" : "bA", false, 1, 1);
     else if (!five)
-      set_step(s, WAVE, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
+      set_step(s, wave, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
     else if (s % 3 == 0)
       set_step(s, ONE, "aB", false, 0, 0);
     else if (s % 3 == 1)

@@ -98,7 +98,8 @@ describe("the depth of folds", function()
     assert.equal(8, first(all / 8 - 1, cube))
   end)
 
-  it("has GPUs take no steps together around ends, where that spares no message", function()
+  it("has GPUs take steps together around ends of two dimensions alone, where that spares no "
+    .. "message", function()
     local function around(d, by)
       local ends = {}
       for i, which in ipairs { "min", "max" } do
@@ -106,15 +107,21 @@ describe("the depth of folds", function()
       end
       return ends
     end
-    local boxes = {}
-    for by = -1, 1 do boxes[#boxes + 1] = { around(0, by) } end
+    local boxes, both = {}, {}
+    for by = -1, 1 do
+      boxes[#boxes + 1] = { around(0, by) }
+      for beside = -1, 1 do both[#both + 1] = { around(0, by), around(1, beside) } end
+    end
     for machine, alone in pairs { GPU = 1, PROCESSOR = 16 } do
       local options = { machine = machine, boxes = boxes, ranks = 1 }
       local behind, _, why = depth({ 4096 }, { 1 }, options)
       assert.equal(alone, behind)
-      assert.equal(alone == 1 and "no launch of a GPU has steps that read around ends" or nil, why)
+      assert.equal(alone == 1 and
+        "a launch of a GPU has steps that read around ends in two dimensions alone" or nil, why)
       options.ranks = 4
       assert.equal(16, (depth({ 4096 }, { 1 }, options)))
+      options.ranks, options.boxes = 1, both
+      assert.equal(16, (depth({ 4096, 4096 }, { 1, 1 }, options)))
     end
   end)
 

@@ -363,6 +363,80 @@ static void rims(int h, int w, const manner &m) {
        "within a rim, the other");
 }
 
+// ---- ends that meet, by blocks that go on at the other end
+
+#define ROUND(f, k, a, b)                                                      \
+  celer::step<f, celer::margin<2 * k, k, k, 2 * k>, a, b>
+using round_margin = celer::margin<2 * K, K, K, 2 * K, true>;
+using round_elements =
+    celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>;
+template <auto F> struct rounds {
+  using fold = celer::fold<round_elements, ROUND(F, 3, 0, 1), ROUND(F, 2, 1, 0),
+                           ROUND(F, 1, 0, 1), ROUND(F, 0, 1, 0)>;
+  using entry = celer::entry<F>;
+  using packed = typename entry::packed;
+  static void run_one(const void *a) { // which asks at each item
+    entry::run_all(*(const packed *)a, typename entry::sig::all());
+  }
+  static void run_tiles(const void *a) {
+    fold::template tile<round_margin>(*(const typename fold::packed *)a);
+  }
+  static void run_sheet(const void *a) {
+    celer::sheet<round_margin, HIGH, round_elements, ROUND(F, 3, 0, 1),
+                 ROUND(F, 2, 1, 0), ROUND(F, 1, 0, 1),
+                 ROUND(F, 0, 1, 0)>::run(*(const typename fold::packed *)a);
+  }
+  // What the kernel is told besides: of its buffer's edges, and a value.
+  static void give_edges(packed &p, const area &all) {
+    auto &e =
+        *(celer::edge<float> *)(p.bytes + entry::sig::argument_at(1) + 24);
+    e = {};
+    e.turn = 1;
+    for (int d = 0; d < 2; ++d) {
+      e.size[d] = e.low[d] = all.max[d];
+      e.high[d] = -all.max[d];
+      e.reach[d] = 2;
+    }
+    const float value = .25f;
+    memcpy(p.bytes + entry::sig::argument_at(2), &value, sizeof value);
+  }
+};
+
+template <class Of> static void torus(int h, int w, const manner &m) {
+  const area all = {{0, 0}, {h, w}};
+  plane up(h, w), u(h, w), to0 = up, to1 = u, was0 = up, was1 = u;
+  typename Of::fold::packed p;
+  typename Of::packed *step[] = {&p.steps.first, &p.steps.rest.first,
+                                 &p.steps.rest.rest.first,
+                                 &p.steps.rest.rest.rest.first};
+  for (int s = 0; s < K; ++s) {
+    std::vector<plane *> views = {&up, &u};
+    if (s % 2 == 1) views = {&u, &up};
+    give(*step[s], all, u, views, 0);
+    Of::give_edges(*step[s], all);
+  }
+  p.array.at[0] = give(was0, to0, all);
+  p.array.at[1] = give(was1, to1, all);
+  p.launch.where = step[K - 1]->where;
+  for (int d = 0; d < 2; ++d) {
+    p.launch.inner_min[d] = 0;
+    p.launch.inner_max[d] = all.max[d];
+  }
+  for (typename Of::packed *s : step) {
+    s->where.flags = 3;
+    launch(*s, over(w, 32), over(h, 32), 32, 8, Of::run_one);
+  }
+  if (wrong == 1) --p.launch.where.range[1]; // where blocks turn
+  if (m.by == SHEET)
+    launch(p, over(w, 128 - 12), over(h, m.each * HIGH - 3 * K), 32,
+           unsigned(m.each), Of::run_sheet);
+  else
+    launch(p, over(w, 64 - 3 * K), over(h, 64 - 3 * K), 64, 8, Of::run_tiles);
+  const size_t bytes = up.at.size() * sizeof(float);
+  must(memcmp(up.at.data(), to0.at.data(), bytes) == 0, "round ends");
+  must(memcmp(u.at.data(), to1.at.data(), bytes) == 0, "round ends, the other");
+}
+
 // ---- one dimension
 
 #define FLOW(k, a, b) celer::step<&flow, celer::margin<0, 0, 2 * k, k>, a, b>
@@ -578,6 +652,13 @@ int main(int argc, char **argv) {
                      : manner{TILE, 0};
   };
   if (argc > 2) wrong = atoi(argv[2]);
+  for (int i = 0; i < 12 && strcmp(what, "torus") == 0; ++i) {
+    torus<rounds<&corners>>(pick(64, 180), pick(64, 180), {TILE, 0});
+    torus<rounds<&cross>>(pick(64, 180), pick(64, 180), {TILE, 0});
+    const int warps = pick(3, 9), width = 128 + pick(0, 250);
+    torus<rounds<&cross>>(pick(warps * HIGH, 110),
+                          i % 2 == 0 ? width & -4 : width, {SHEET, warps});
+  }
   for (int i = 0; i < 12; ++i) {
     const int h = pick(sheets ? 45 : streams ? 16 : 1, sheets ? 110 : 150);
     const int w = sheets    ? pick(128, 380)
@@ -586,6 +667,8 @@ int main(int argc, char **argv) {
     const area chunk = i % 3 == 0 ? area{{0, 0}, {h, w}} : part_of(h, w);
     if (tiled)
       tiles(h, w, chunk, some(40));
+    else if (strcmp(what, "torus") == 0)
+      break;
     else if (strcmp(what, "row") == 0)
       row(w * 16, i % 3 == 0 ? 0 : pick(0, w), pick(w + 1, w * 16));
     else if (strcmp(what, "sum") == 0)

@@ -48,14 +48,27 @@ kernel void total(item<2> it, in<float, 2> x, reducer<float> sum, in<float, 2> y
 }
 ]]
 
+local ROUND = [[
+kernel void cross(item<2> it, inout<float, 2> b, near<float, 2> a, float c) {
+  const int y = it[0], x = it[1];
+  if (b(y, x) > 1.75f) return;
+  const float ys = a(y - 2, x) + a(y + 1, x);
+  b(y, x) = c * (ys - a(y, x - 1) + a(y, x + 2)) - b(y, x) + x * 0.01f - 0.5f * (y == 1);
+}
+kernel void corners(item<2> it, inout<float, 2> b, near<float, 2> a, float c) {
+  const int y = it[0], x = it[1];
+  b(y, x) = c * (a(y - 2, x - 1) + a(y + 1, x + 2) - a(y, x)) - b(y, x) + y * 0.01f;
+}
+]]
+
 describe("a fold's launch", function()
   local folder, program = scratch.folder(), nil
   setup(function()
     local host = assert(io.open("spec/kernels/fold_host.cc")):read("*a")
     scratch.write(folder .. "/unit.cpp", table.concat({
       '#include "spec/device/gpu_host.h"', "#define CELER_FOLD 1", "#define CELER_STREAM 1",
-      "#define CELER_SHEET 1", k.header,
-      (k.embedded("reduce.cuh"):gsub("extern __shared__", "extern")), KERNELS,
+      "#define CELER_SHEET 1", k.header, k.embedded("near.cuh"),
+      (k.embedded("reduce.cuh"):gsub("extern __shared__", "extern")), KERNELS, ROUND,
       (k.embedded("fold.cuh"):gsub("extern __shared__", "extern")),
       "#undef min\n#undef max\n", host,
     }, "\n"))
@@ -69,15 +82,15 @@ describe("a fold's launch", function()
     return celer.exec({ program, ... })
   end
 
-  for _, way in ipairs({ "tile", "stream", "sheet", "row", "chain", "sum" }) do
+  for _, way in ipairs({ "tile", "stream", "sheet", "torus", "row", "chain", "sum" }) do
     it(("by %s has the bits of its steps, whatever its size"):format(way), function()
       local r = run(way)
       assert.equal("alike\n", r.stdout .. r.stderr)
     end)
   end
 
-  local faults = { "tile 1", "tile 2", "stream 1", "stream 2", "sheet 1", "sheet 2", "row 1",
-    "chain 1", "sum 1" }
+  local faults = { "tile 1", "tile 2", "stream 1", "stream 2", "sheet 1", "sheet 2", "torus 1",
+    "row 1", "chain 1", "sum 1" }
   for _, fault in ipairs(faults) do
     it("is found to be wrong where it is: " .. fault, function()
       local r = run(fault:match("(%l+) (%d)"))

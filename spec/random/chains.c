@@ -110,10 +110,12 @@ static void pick_held(cel_random r, stencil *s) {
   }
 }
 
-/* Around the ends of fields, in some dimensions. By numbers of its own. */
-static void pick_wraps(cel_random r, stencil *s) {
+/* Around the ends of fields, in some dimensions: often where one device has all
+ * of them, which takes such steps as one. By numbers of its own. */
+static void pick_wraps(cel_random r, const program *p, stencil *s) {
   r.state ^= 0x77726170;
-  if (s->in_range || s->held || !cel_random_chance(&r, 20)) return;
+  const int often = p->ranks * p->devices == 1 ? 70 : 20;
+  if (s->in_range || s->held || !cel_random_chance(&r, often)) return;
   for (int d = 0; d < CEL_DIMS; ++d) s->wraps[d] = cel_random_chance(&r, 60);
   s->cut = cel_random_chance(&r, 40);
 }
@@ -130,7 +132,7 @@ static void pick_stencil(chain *c) {
     c->stencil.high[d] = even ? most : pick(c->random, 0, most);
   }
   pick_held(*c->random, &c->stencil);
-  if (most > 0) pick_wraps(*c->random, &c->stencil);
+  if (most > 0) pick_wraps(*c->random, c->program, &c->stencil);
 }
 
 /* What all fields have; or a part of it, with a rim that nobody writes. */

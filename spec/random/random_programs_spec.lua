@@ -48,6 +48,12 @@ describe("random programs", function()
     assert.is_true(features > 30)
   end)
 
+  it("hold it where one device takes steps together that read around ends", function()
+    local _, failures, text = run("--chains --ranks 1 --count 150 --seed 1000")
+    assert.are.equal(0, failures, text)
+    assert.is_true(tonumber(text:match("folds in one around ends: (%d+)")) > 0, text)
+  end)
+
   -- Its part of a fold ends with more items than it begins with.
   it("hold it where steps after a part of a fold read farther than those within", function()
     local _, failures, text = run("--count 1 --seed 8100005854")

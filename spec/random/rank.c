@@ -507,16 +507,25 @@ static void (*submit_truly)(cel_backend *b, int32_t device, int32_t lane,
                             cel_job *job);
 static harm submit_harm;
 static uint64_t carried_out[CEL_FOLD_TO_SPARE + 1], kept_boxes, unread,
-    reducing;
+    reducing, rounds;
 
 void rank_print_folds(void) {
   printf("parts of folds: %llu plain, %llu in place, %llu to spare memory, "
-         "%llu boxes kept, %llu arrays unread, %llu end by reducing\n",
+         "%llu boxes kept, %llu arrays unread, %llu end by reducing\n"
+         "folds in one around ends: %llu\n",
          (unsigned long long)carried_out[CEL_FOLD_PLAIN],
          (unsigned long long)carried_out[CEL_FOLD_IN_PLACE],
          (unsigned long long)carried_out[CEL_FOLD_TO_SPARE],
          (unsigned long long)kept_boxes, (unsigned long long)unread,
-         (unsigned long long)reducing);
+         (unsigned long long)reducing, (unsigned long long)rounds);
+}
+
+static bool goes_round(const cel_fold_job *fold) {
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
+      for (int d = 0; d < CEL_DIMS; ++d)
+        if (fold->step[s].use[k].wraps[d]) return true;
+  return false;
 }
 
 static void bring_near(const cel_fold_view *uses, int32_t n) {
@@ -545,6 +554,7 @@ static void submit_watched(cel_backend *b, int32_t device, int32_t lane,
   for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
     ++carried_out[f->manner];
     kept_boxes += f->copies;
+    rounds += f->manner != CEL_FOLD_PLAIN && f->steps > 1 && goes_round(f);
     reducing += f->steps > 1 && f->step[f->steps - 1].work->reducers > 0;
     for (int32_t a = 0; a < f->arrays; ++a)
       unread += f->manner != CEL_FOLD_PLAIN && !f->array[a].live;

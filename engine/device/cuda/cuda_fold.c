@@ -96,14 +96,43 @@ static int32_t whole_lanes(int32_t columns) {
   return (columns + CEL_FUSED_OWN - 1) & -CEL_FUSED_OWN;
 }
 
+/* Whether some step reads around the ends of the range, which meet. */
+static bool wraps(const cel_fold_job *fold) {
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
+      for (int d = 0; d < CEL_DIMS; ++d)
+        if (fold->step[s].use[k].array >= 0 && fold->step[s].use[k].wraps[d])
+          return true;
+  return false;
+}
+
+/* Whether all that is read around items is read so, by views that find by
+ * themselves what is beyond an end: they can be told that nothing is. */
+static bool is_torus(const cel_fold_job *fold) {
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_fold_call *step = &fold->step[s];
+    const cel_param *p = step->work->cuda->param;
+    for (int32_t k = 0; k < step->call.views; ++k, ++p) {
+      const cel_fold_view *use = &step->use[k];
+      while (!cel__param_is_view(p)) ++p;
+      if (use->array < 0 || !cel_fold_reaches(use)) continue;
+      if (p[1].kind != CEL_PARAM_VALUE || p[1].dims == 0) return false;
+      for (int d = 0; d < CEL_DIMS; ++d)
+        if (use->below[d] + use->above[d] > 0 && !use->wraps[d]) return false;
+    }
+  }
+  return true;
+}
+
 /* Whether a step may go by lanes that have some columns each, and read beside
  * them no further than the next lane has it. They also compute columns that are
  * not right, of values that never come together, and so what goes on until
  * values are alike might never end, nor would an index into a table have to lie
  * in it. What views do at edges by themselves would be compiled for each
  * element that is read, which takes minutes. */
-static bool goes_by_lanes(const cel_fold_call *step, int32_t dims) {
-  if (step->work->cuda->edges || !step->work->cuda->straight) return false;
+static bool goes_by_lanes(const cel_fold_call *step, int32_t dims, bool torus) {
+  const cel_cuda_kernel *kernel = step->work->cuda;
+  if ((kernel->edges && !torus) || !kernel->straight) return false;
   for (int32_t k = 0; k < step->call.views; ++k) {
     const cel_fold_view *use = &step->use[k];
     if (use->array < 0 && !use->writes &&
@@ -130,7 +159,7 @@ static bool streams(const cel_fold_job *fold, const int32_t around[4]) {
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
     uint32_t written = 0;
-    if (!goes_by_lanes(step, dims)) return false;
+    if (!goes_by_lanes(step, dims, false)) return false;
     for (int32_t k = 0; k < step->call.views; ++k) {
       const cel_fold_view *use = &step->use[k];
       if (use->array >= 0 && use->writes)
@@ -161,8 +190,8 @@ static bool sheets(const cel_fold_job *fold, cel_fused *out) {
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_fold_call *step = &fold->step[s];
     uint32_t shown = 0;
-    if (!goes_by_lanes(step, 2) || reach(step, 0, false) > out->high ||
-        reach(step, 0, true) > out->high)
+    if (!goes_by_lanes(step, 2, out->torus) ||
+        reach(step, 0, false) > out->high || reach(step, 0, true) > out->high)
       return false;
     for (int32_t k = 0; k < step->call.views; ++k)
       if (step->use[k].array < 0 && !step->use[k].writes) return false;
@@ -190,12 +219,13 @@ bool cel__cuda_fold_pattern(const cel_fold_job *fold, cel_fused_way way,
   }
   for (int32_t a = 0; a < fold->arrays; ++a)
     if (fold->array[a].dims != dims) return false;
-  *out = (cel_fused){.way = way, .bytes = bytes};
+  *out = (cel_fused){.way = way, .bytes = bytes, .torus = wraps(fold)};
   cel__cuda_fold_margin(fold, -1, out->around);
   if (bytes > ARGUMENTS) return false;
   out->reduces = fold->step[fold->steps - 1].work->reducers > 0;
   if (way == CEL_FUSED_CHAIN) return true;
   if (dims > 2 || reaches_in(fold, 2) || out->reduces) return false;
+  if (out->torus && (way == CEL_FUSED_STREAM || !is_torus(fold))) return false;
   if (way == CEL_FUSED_STREAM) return streams(fold, out->around);
   if (dims != 2) return false;
   if (way == CEL_FUSED_SHEET) return sheets(fold, out);
@@ -210,11 +240,14 @@ static bool is_within(const cel_box *box, int64_t most) {
 }
 
 /* A chain's items are the same at each step; else those of the last may be
- * fewer. */
+ * fewer. A block goes round the range once at most. */
 static bool suits(const cel_fold_job *fold) {
   const cel_box *last = &fold->step[fold->steps - 1].call.chunk;
+  const cel_box *range = &fold->step[0].call.range;
   if (cel_box_is_empty(last) || !is_within(last, 1 << 30) ||
-      !cel_fold_narrows(fold))
+      !cel_fold_narrows(fold) ||
+      (fold->fused->torus && (!cel_box_equal(last, range) ||
+                              range->max[0] < TILE || range->max[1] < TILE)))
     return false;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_call *call = &fold->step[s].call;
@@ -242,7 +275,8 @@ static void shorten(cel_fold_job *fold, cel_fused_way way) {
 
 int cel__cuda_fold_way = -1;
 
-/* A sheet's blocks lie within the range, which all that is read does. */
+/* A sheet's blocks lie within the range, which all that is read does; or go
+ * round it once at most. */
 static bool has_sheets(const cel_fold_job *fold, const cel_fused *of) {
   const cel_box *range = &fold->step[0].call.range;
   const int64_t rows = (int64_t)of->warps * of->high;
@@ -272,8 +306,9 @@ static bool may_go(const cel_fold_job *fold, cel_fused_way way) {
 
 /* A stream's warps have much to do before anything is right, and at edges take
  * longer: for large chunks, and larger ones still where registers leave room
- * for few warps. Sheets compute more twice, and cost less to begin. Where
- * dimensions are short an item may be near both ends. */
+ * for few warps. Sheets compute more twice, and cost less to begin, and go
+ * round ends that meet. Where dimensions are short an item may be near both
+ * ends. */
 static cel_fused_way way_of(const cel_fold_job *fold) {
   enum { LITTLE = 8, LARGER = 8 };
   const bool row = fold->step[0].work->cuda->dims == 1;
@@ -287,7 +322,7 @@ static cel_fused_way way_of(const cel_fold_job *fold) {
   for (int32_t a = 0; a < fold->arrays; ++a)
     bytes += fold->array[a].element_size;
   if (bytes > LITTLE) items /= LARGER;
-  if (!row && items < CEL_TUNE_FOLD_SHEET_ITEMS &&
+  if (!row && (items < CEL_TUNE_FOLD_SHEET_ITEMS || wraps(fold)) &&
       may_go(fold, CEL_FUSED_SHEET))
     return CEL_FUSED_SHEET;
   return (row || items >= CEL_TUNE_FOLD_STREAM_ITEMS) &&
@@ -499,6 +534,14 @@ static uint32_t blocks_within(int64_t min, int64_t max, int64_t n, int32_t size,
   return 1 + (more > 0 ? over(more, size - before - behind) : 0);
 }
 
+/* Blocks of a dimension of a sheet: those of a torus are of all of it. */
+static uint32_t sheets_of(const cel_fused *fused, int64_t min, int64_t max,
+                          int64_t n, int32_t size, int32_t before,
+                          int32_t behind) {
+  return fused->torus ? over(n, size - before - behind)
+                      : blocks_within(min, max, n, size, before, behind);
+}
+
 /* Of how many warps a sheet's blocks are: a multiprocessor has room for some,
  * of one block or of several, and blocks come in rounds. The fewer warps, the
  * more is computed twice. */
@@ -508,9 +551,9 @@ static void shape_sheets(const cel_cuda_device *device, int32_t d,
   const int32_t *around = fused->around;
   const cel_box *chunk = &last->chunk;
   const uint32_t across =
-      blocks_within(chunk->min[1] & -(int64_t)CEL_FUSED_OWN, chunk->max[1],
-                    last->range.max[1], COLUMNS, whole_lanes(around[2]),
-                    whole_lanes(around[3]));
+      sheets_of(fused, chunk->min[1] & -(int64_t)CEL_FUSED_OWN, chunk->max[1],
+                last->range.max[1], COLUMNS, whole_lanes(around[2]),
+                whole_lanes(around[3]));
   const int64_t processors =
       device->multiprocessors > 0 ? device->multiprocessors : 1;
   int64_t least = INT64_MAX;
@@ -518,8 +561,8 @@ static void shape_sheets(const cel_cuda_device *device, int32_t d,
     const int32_t tall = warps * fused->high;
     if (tall < around[0] + around[1] + LEAST) break;
     const uint32_t down =
-        blocks_within(chunk->min[0], chunk->max[0], last->range.max[0], tall,
-                      around[0], around[1]);
+        sheets_of(fused, chunk->min[0], chunk->max[0], last->range.max[0], tall,
+                  around[0], around[1]);
     const int64_t resident = fused->resident[d];
     const int64_t at_once = resident > warps ? resident / warps : 1;
     const int64_t of_one = /* blocks of a multiprocessor */

@@ -22,6 +22,7 @@ typedef struct cel_fused {
   bool failed;         /* they will never be; the executor's */
   cel_fused_way way;
   int32_t around[4];    /* but of CHAIN: below and above, of both dimensions */
+  bool torus;           /* the ends of the range meet; of TILE and SHEET */
   bool reduces;         /* the last step does; of CHAIN */
   uint32_t bytes;       /* of the launch's parameter */
   uint32_t shared;      /* of a block, of TILE */

@@ -106,8 +106,8 @@ bool cel__fuse_line(const cel_fold_job *fold, const cel__texts *texts, int way,
   };
   cel_text_format(out, "%s", macros[way]);
   if (way != CEL_FUSED_CHAIN)
-    cel_text_format(out, "(%d, %d, %d, %d), ", of.around[0], of.around[1],
-                    of.around[2], of.around[3]);
+    cel_text_format(out, "(%d, %d, %d, %d%s), ", of.around[0], of.around[1],
+                    of.around[2], of.around[3], of.torus ? ", true" : "");
   if (way == CEL_FUSED_SHEET)
     cel_text_format(out, "%d, %d, ", of.high, of.warps);
   if (!add_elements(fold, out)) return false;
@@ -222,6 +222,7 @@ static void add_key(const cel_fold_job *fold, int way, cel__key *out) {
       for (int d = 0; d < CEL_DIMS && use->array >= 0; ++d) {
         cel_vec_push(out, use->below[d]);
         cel_vec_push(out, use->above[d]);
+        cel_vec_push(out, use->wraps[d]);
       }
     }
   }

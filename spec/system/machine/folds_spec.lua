@@ -64,6 +64,10 @@ local function step()
 end
 ]]
 
+-- The same where the ends of both dimensions meet: nobody asks for folds.
+local TORUS = NEAR:gsub("celer.clamped%(1, 1%)", 'celer.periodic(1, "along_axes")')
+local CORNERS = NEAR:gsub("celer.clamped", "celer.periodic")
+
 local ROW = [[
 a, b = celer.buffer("float", { n }), celer.buffer("float", { n })
 local fill = celer.kernel("kernel void fill(item<1> it, out<float, 1> a) { a(it[0]) = 1; }")
@@ -171,6 +175,14 @@ describe("a fold on a GPU", function()
   it("is one launch of tiles for four steps that read around ends by themselves", function()
     local r = run(NEAR .. LOOP, { "--fold", "8" }, {})
     if not r then return pending(cuda.no_nvrtc) end
+    assert_launches("5 5 1 of 64 8 1", 16, r)
+  end)
+
+  it("is one launch of sheets that go on at the other end, where ends meet", function()
+    local r = run(TORUS .. LOOP, {}, { FAKE_MULTIPROCESSORS = 8 }, 60, 2)
+    if not r then return pending(cuda.no_nvrtc) end
+    assert_launches("3 5 1 of 32 12 1", 8, r)
+    r = run(CORNERS .. LOOP, {}, {})
     assert_launches("5 5 1 of 64 8 1", 16, r)
   end)
 
