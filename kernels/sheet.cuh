@@ -10,8 +10,9 @@
 //
 // All elements are computed at each step, as of streams: what is right is less
 // by the step's reach. Blocks lie within the range, so where it ends nothing is
-// missing, and what is near an end is always in the same registers. Steps that
-// come again are compiled once.
+// missing, and what is near an end is always in the same registers. Where ends
+// meet, blocks lie anywhere, and nothing is near an end. Steps that come again
+// are compiled once.
 namespace celer {
 
 template <int K, class First, class... Rest> struct nth_of {

@@ -246,8 +246,9 @@ static bool suits(const cel_fold_job *fold) {
   const cel_box *range = &fold->step[0].call.range;
   if (cel_box_is_empty(last) || !is_within(last, 1 << 30) ||
       !cel_fold_narrows(fold) ||
-      (fold->fused->torus && (!cel_box_equal(last, range) ||
-                              range->max[0] < TILE || range->max[1] < TILE)))
+      (fold->fused->torus &&
+       (!cel_box_equal(last, range) || range->min[0] + range->min[1] > 0 ||
+        range->max[0] < TILE || range->max[1] < TILE)))
     return false;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_call *call = &fold->step[s].call;
