@@ -142,9 +142,11 @@ struct step_as<F, Margin, signature<void (*)(Item, P...)>, A...> {
     Q q = bind<Q, sig, K>::from(a, it.at, dims);
     if constexpr (traits<Q>::views == 1) {
       constexpr int array = array_of(sig::view_of(K));
-      if constexpr (array >= 0) place.template put<array>(q);
+      if constexpr (array >= 0) {
+        place.template put<array>(q);
+        if constexpr (Place::inner) return knowing<inside>(q);
+      }
     }
-    if constexpr (Place::inner) return knowing<inside>(q);
     return q;
   }
 

@@ -365,8 +365,9 @@ static void rims(int h, int w, const manner &m) {
 
 // ---- ends that meet, by blocks that go on at the other end
 
+// What no step writes is read around its items, too.
 #define ROUND(f, k, a, b)                                                      \
-  celer::step<f, celer::margin<2 * k, k, k, 2 * k>, a, b>
+  celer::step<f, celer::margin<2 * k, k, k, 2 * k>, a, b, -1>
 using round_margin = celer::margin<2 * K, K, K, 2 * K, true>;
 using round_elements =
     celer::fold_elements<celer::element<4, 4>, celer::element<4, 4>>;
@@ -386,35 +387,41 @@ template <auto F> struct rounds {
                  ROUND(F, 2, 1, 0), ROUND(F, 1, 0, 1),
                  ROUND(F, 0, 1, 0)>::run(*(const typename fold::packed *)a);
   }
-  // What the kernel is told besides: of its buffer's edges, and a value.
-  static void give_edges(packed &p, const area &all) {
-    auto &e =
-        *(celer::edge<float> *)(p.bytes + entry::sig::argument_at(1) + 24);
+  // A view that knows its buffer's edges; the value behind all.
+  static void give_near(packed &p, int k, plane &of) {
+    unsigned char *to = p.bytes + entry::sig::argument_at(k);
+    auto &e = *(celer::edge<float> *)(to + 24);
+    const int n[] = {of.h, of.w};
+    float *origin = of.at.data();
+    memcpy(to, &origin, 8);
+    memcpy(to + 8, &of.pitch, 4);
     e = {};
     e.turn = 1;
     for (int d = 0; d < 2; ++d) {
-      e.size[d] = e.low[d] = all.max[d];
-      e.high[d] = -all.max[d];
+      e.size[d] = e.low[d] = n[d];
+      e.high[d] = -n[d];
       e.reach[d] = 2;
     }
+  }
+  static void give_all(packed &p, const area &all, plane &to, plane &from,
+                       plane &by) {
+    constexpr int last = entry::sig::count - 1;
     const float value = .25f;
-    memcpy(p.bytes + entry::sig::argument_at(2), &value, sizeof value);
+    give(p, all, to, {&to}, 0);
+    for (int k = 1; k < last; ++k) give_near(p, k, k == 1 ? from : by);
+    memcpy(p.bytes + entry::sig::argument_at(last), &value, sizeof value);
   }
 };
 
 template <class Of> static void torus(int h, int w, const manner &m) {
   const area all = {{0, 0}, {h, w}};
-  plane up(h, w), u(h, w), to0 = up, to1 = u, was0 = up, was1 = u;
+  plane up(h, w), u(h, w), to0 = up, to1 = u, was0 = up, was1 = u, by(h, w);
   typename Of::fold::packed p;
   typename Of::packed *step[] = {&p.steps.first, &p.steps.rest.first,
                                  &p.steps.rest.rest.first,
                                  &p.steps.rest.rest.rest.first};
-  for (int s = 0; s < K; ++s) {
-    std::vector<plane *> views = {&up, &u};
-    if (s % 2 == 1) views = {&u, &up};
-    give(*step[s], all, u, views, 0);
-    Of::give_edges(*step[s], all);
-  }
+  for (int s = 0; s < K; ++s)
+    Of::give_all(*step[s], all, s % 2 == 0 ? up : u, s % 2 == 0 ? u : up, by);
   p.array.at[0] = give(was0, to0, all);
   p.array.at[1] = give(was1, to1, all);
   p.launch.where = step[K - 1]->where;

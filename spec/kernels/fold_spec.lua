@@ -55,9 +55,9 @@ kernel void cross(item<2> it, inout<float, 2> b, near<float, 2> a, float c) {
   const float ys = a(y - 2, x) + a(y + 1, x);
   b(y, x) = c * (ys - a(y, x - 1) + a(y, x + 2)) - b(y, x) + x * 0.01f - 0.5f * (y == 1);
 }
-kernel void corners(item<2> it, inout<float, 2> b, near<float, 2> a, float c) {
+kernel void corners(item<2> it, inout<float, 2> b, near<float, 2> a, near<float, 2> by, float c) {
   const int y = it[0], x = it[1];
-  b(y, x) = c * (a(y - 2, x - 1) + a(y + 1, x + 2) - a(y, x)) - b(y, x) + y * 0.01f;
+  b(y, x) = c * (a(y - 2, x - 1) + a(y + 1, x + 2) - by(y + 2, x - 2)) - b(y, x) + y * 0.01f;
 }
 ]]
 
