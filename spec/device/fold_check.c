@@ -2,7 +2,7 @@
  *
  * Folds as one launch on a GPU against their steps one after another, to the
  * bit: stencils by tiles, streams or sheets, chains in registers.
- * `speed`: one of wave, gray, round and turn (the same with ends that meet),
+ * `speed`: one of wave, gray, ring and turn (the same with ends that meet),
  * five over N x N items, or flow over N, in turns with plain launches;
  * wave:tile, :stream or :sheet so. Exits with 77 and a
  * reason where there is no GPU. Run by fold_spec.lua.
@@ -77,7 +77,7 @@ static const char source[] =
     "  const float l = a(max(x - 1, 0)), r = a(min(x + 1, n - 1));\n"
     "  b(x) = a(x) - c * a(x) * (a(x) - l) + 0.1f * (l + r - 2 * a(x));\n"
     "}\n"
-    "kernel void round(item<2> it, inout<float, 2> up, near<float, 2> u, float "
+    "kernel void ring(item<2> it, inout<float, 2> up, near<float, 2> u, float "
     "c) {\n"
     "  const int y = it[0], x = it[1];\n"
     "  const float uy = u(y + 1, x) + u(y - 1, x);\n"
@@ -101,10 +101,10 @@ static const char source[] =
     "0.25f + (x == 0 ? y : 0.125f);\n"
     "}\n";
 
-enum { WAVE, FAR, GRAY, OPEN, ONE, TWO, THREE, FLOW, ROUND, TURN, ROAM };
+enum { WAVE, FAR, GRAY, OPEN, ONE, TWO, THREE, FLOW, RING, TURN, ROAM };
 
 static bool is_torus(int32_t kernel) {
-  return kernel >= ROUND;
+  return kernel >= RING;
 }
 
 static cel_cuda *cuda;
@@ -431,8 +431,8 @@ static void choose_chunk(bool all) {
 
 static void choose_fold(void) {
   enum { KINDS = 9 };
-  static const int32_t kinds[KINDS] = {WAVE, FAR,   GRAY, OPEN, ONE,
-                                       FLOW, ROUND, TURN, ROAM};
+  static const int32_t kinds[KINDS] = {WAVE, FAR,  GRAY, OPEN, ONE,
+                                       FLOW, RING, TURN, ROAM};
   int64_t h = pick(1, 300), w = pick(1, 300);
   int32_t which = kinds[pick(0, KINDS - 1)];
   int64_t rim[RIM] = {0};
@@ -447,7 +447,7 @@ static void choose_fold(void) {
     way = ways[pick(0, 2)];
   else if (which == OPEN)
     way = ways[pick(0, 1)];
-  else if (which == ROUND || which == TURN)
+  else if (which == RING || which == TURN)
     way = ways[2 * pick(0, 1)];
   bool torus = is_torus(which);
   bool stream = way != CEL_FUSED_TILE;
@@ -476,7 +476,7 @@ static void choose_fold(void) {
   bool four = chain || which == GRAY || which == TURN;
   start_fold(chain ? 3 : steps, four ? 4 : 2, row ? 1 : 2, h, w, rim);
   for (int32_t s = 0; s < steps && !chain; ++s) {
-    if (which == WAVE || which == ROUND)
+    if (which == WAVE || which == RING)
       set_step(s, which, s % 2 == 0 ? "Ab" : "Ba", true, 1, 1);
     if (which == FAR || which == ROAM)
       set_step(s, which, s % 2 == 0 ? "aB" : "bA", true, 2, 2);
@@ -589,7 +589,7 @@ static void speed(const char *name, int64_t n, int32_t steps) {
   bool five = strncmp(name, "five", 4) == 0,
        turn = strncmp(name, "turn", 4) == 0,
        gray = strncmp(name, "gray", 4) == 0 || turn;
-  const int32_t wave = strncmp(name, "round", 5) == 0 ? ROUND : WAVE;
+  const int32_t wave = strncmp(name, "ring", 4) == 0 ? RING : WAVE;
   bool row = strncmp(name, "flow", 4) == 0;
   static const char *const ways[] = {[CEL_FUSED_TILE] = ":tile",
                                      [CEL_FUSED_STREAM] = ":stream",
