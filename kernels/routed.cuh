@@ -68,6 +68,7 @@ template <class T> struct routed {
   const uint32_t *at;
   const char *values;
   uint32_t items, most, pitch, end;
+  static constexpr int block = 64; // CEL_ROUTE_BLOCK
 
   CELER_FN int64_t places() const {
     return int64_t(items) * most;
@@ -281,34 +282,55 @@ template <class T> struct routed {
   }
 
   // Combines what came to one key, the places from `begin` to `stop`, number by
-  // number, into E[Width] at `to`: each by one item, which `lane` says.
-  // `staged`: a T for each item of the group.
-  template <class E, int Width, class Combine>
+  // number, into E[Width] at `to`, by blocks: engine/comm/route.h. The items of
+  // a group fetch Some values at once, and then each has a number of a block.
+  // `staged`: room for those, and as many more as there are blocks among them,
+  // so that blocks lie in different banks.
+  template <class E, int Width, class Combine, int Some>
   CELER_FN void combine(const group<1> &g, uint32_t begin, uint32_t stop,
                         const uint32_t *order, E *to, bool keep, E identity,
                         T *staged) const {
+    static_assert(Some % block == 0, "whole blocks");
     const int me = g.local(0), size = g.size(0);
     E sum = identity;
     if (keep && me < Width) sum = to[me];
-    T next = {};
-    if (begin + me < stop) next = value(order[begin + me]);
-    for (int64_t at = begin; at < stop; at += size) {
-      staged[me] = next;
-      g.barrier();
-      if (at + size + me < stop) next = value(order[at + size + me]);
-      const int count = int(stop - at < size ? stop - at : size);
-      if (me < Width) {
-        constexpr int ahead = 8;
-        const E *const from = (const E *)staged + me;
-        int k = 0;
-        for (; k + ahead <= count; k += ahead) {
-          E some[ahead];
+    for (int64_t at = begin; at < stop; at += Some) {
+      const int count = int(stop - at < Some ? stop - at : Some);
+      constexpr int ahead = 8;
+      for (int k = me; k < count; k += ahead * size) {
+        T next[ahead];
 #pragma unroll
-          for (int j = 0; j < ahead; ++j) some[j] = from[(k + j) * Width];
+        for (int j = 0; j < ahead; ++j)
+          if (k + j * size < count) next[j] = value(order[at + k + j * size]);
 #pragma unroll
-          for (int j = 0; j < ahead; ++j) sum = Combine()(sum, some[j]);
+        for (int j = 0; j < ahead; ++j) {
+          const int i = k + j * size;
+          if (i < count) staged[i + i / block] = next[j];
         }
-        for (; k < count; ++k) sum = Combine()(sum, from[k * Width]);
+      }
+      g.barrier();
+      const int blocks = (count + block - 1) / block;
+      for (int i = me; i < blocks * Width; i += size) {
+        const int b = i / Width, n = count - b * block;
+        E *const from = (E *)&staged[b * (block + 1)] + i % Width;
+        E part = from[0];
+        if (b == 0 && at == begin) part = Combine()(sum, part);
+        if (n >= block) {
+#pragma unroll 16
+          for (int k = 1; k < block; ++k)
+            part = Combine()(part, from[k * Width]);
+        } else {
+          for (int k = 1; k < n; ++k) part = Combine()(part, from[k * Width]);
+        }
+        from[0] = part;
+      }
+      g.barrier();
+      if (me < Width) {
+        const E *const parts = (const E *)staged + me;
+        if (at == begin) sum = parts[0];
+#pragma unroll 4
+        for (int b = at == begin ? 1 : 0; b < blocks; ++b)
+          sum = Combine()(sum, parts[b * (block + 1) * Width]);
       }
       g.barrier();
     }
@@ -318,21 +340,35 @@ template <class T> struct routed {
   template <class E, int Width, class Combine>
   CELER_FN void combine(uint32_t begin, uint32_t stop, const uint32_t *order,
                         E *to, bool keep, E identity) const {
-    E sum[Width];
+    E sum[Width], part[Width];
     for (int c = 0; c < Width; ++c) sum[c] = keep ? to[c] : identity;
     constexpr int ahead = 8;
+    static_assert(block % ahead == 0, "a block begins with others");
     for (int64_t at = begin; at < stop; at += ahead) {
       T next[ahead];
 #pragma unroll
       for (int k = 0; k < ahead; ++k)
         if (at + k < stop) next[k] = value(order[at + k]);
+      if (at - begin >= block) {
+        const bool is_new = (at - begin) % block == 0;
+        if (is_new && at - begin > block)
+          for (int c = 0; c < Width; ++c) sum[c] = Combine()(sum[c], part[c]);
+        for (int k = 0; k < ahead; ++k)
+          if (at + k < stop)
+            for (int c = 0; c < Width; ++c) {
+              const E b = ((const E *)&next[k])[c];
+              part[c] = is_new && k == 0 ? b : Combine()(part[c], b);
+            }
+        continue;
+      }
 #pragma unroll
       for (int k = 0; k < ahead; ++k)
         if (at + k < stop)
           for (int c = 0; c < Width; ++c)
             sum[c] = Combine()(sum[c], ((const E *)&next[k])[c]);
     }
-    for (int c = 0; c < Width; ++c) to[c] = sum[c];
+    for (int c = 0; c < Width; ++c)
+      to[c] = stop - begin > block ? Combine()(sum[c], part[c]) : sum[c];
   }
 };
 

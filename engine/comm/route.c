@@ -283,75 +283,141 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
 
 /* ---- combining ----------------------------------------------------------- */
 
-/* As the values come. Sums and products of signed numbers wrap as those of
- * unsigned ones do, in `wide`, which no promotion makes signed again.
+/* How many values of an element's block have come; and whether that is another
+ * block than the first. */
+enum { FULL = CEL_ROUTE_BLOCK, LATER = 2 * FULL };
+typedef uint8_t progress;
+
+/* Sums and products of signed numbers wrap as those of unsigned ones do, in
+ * `wide`, which no promotion makes signed again.
+ *
+ * What the newest block of an element comes to stands in `into` while it is the
+ * first one, and in `block` later. Where FULL is set, the next value begins
+ * another one.
  *
  * Numbers alone: items that come one after the other mostly push to the same
  * elements, so the newest two are kept in registers, each of another key. That
  * spares what writing and reading one again takes, which each sum waits for. */
-#define EACH_ALONE(type, result, layout)                                       \
-  for (int64_t k = 0; k < all.count; ++k) {                                    \
-    run r = run_of(&all, layout, k);                                           \
-    const type *from = (const type *)r.value;                                  \
-    wrong |= r.is_wrong;                                                       \
-    for (int64_t i = 0; i < r.count; ++i) {                                    \
-      int64_t key = key_at(&r, i);                                             \
-      type b = from[i];                                                        \
-      if (key == key_1) {                                                      \
-        type a = value_1;                                                      \
-        value_1 = (type)(result);                                              \
-        continue;                                                              \
-      }                                                                        \
-      if (key != key_2) {                                                      \
-        if (key_1 >= 0) into[key_1 - first] = value_1;                         \
-        key_1 = key_2;                                                         \
-        value_1 = value_2;                                                     \
-        key_2 = key;                                                           \
-        value_2 = into[key - first];                                           \
-      }                                                                        \
-      type a = value_2;                                                        \
-      value_2 = (type)(result);                                                \
-    }                                                                          \
-  }                                                                            \
-  break
-#define EACH(type, result)                                                     \
-  if (width == 1 && all.layout == NARROW) {                                    \
-    EACH_ALONE(type, result, NARROW);                                          \
-  } else if (width == 1) {                                                     \
-    EACH_ALONE(type, result, all.layout);                                      \
-  }                                                                            \
-  for (int64_t k = 0; k < all.count; ++k) {                                    \
-    run r = run_of(&all, all.layout, k);                                       \
-    const type *from = (const type *)r.value;                                  \
-    wrong |= r.is_wrong;                                                       \
-    for (int64_t i = 0; i < r.count; ++i) {                                    \
-      type *to = into + (key_at(&r, i) - first) * width;                       \
-      for (int64_t c = 0; c < width; ++c, ++from) {                            \
-        type a = to[c], b = *from;                                             \
-        to[c] = (type)(result);                                                \
-      }                                                                        \
-    }                                                                          \
-  }                                                                            \
-  break
 #define COMBINE(type, wide)                                                    \
-  static bool combine_##type(cel_route_op op, const cel_route_came *came,      \
-                             int64_t first, int64_t width, type *into) {       \
-    runs all = runs_of(came);                                                  \
+  INLINE type join_##type(cel_route_op op, type a, type b) {                   \
+    switch (op) {                                                              \
+    case CEL_ROUTE_SUM: return (type)((wide)a + (wide)b);                      \
+    case CEL_ROUTE_PROD: return (type)((wide)a * (wide)b);                     \
+    case CEL_ROUTE_MIN: return b < a || NAN_OF(b) ? b : a;                     \
+    case CEL_ROUTE_MAX: return a < b || NAN_OF(b) ? b : a;                     \
+    case CEL_ROUTE_AND: return AND(a, b);                                      \
+    case CEL_ROUTE_OR: return OR(a, b);                                        \
+    }                                                                          \
+    return a;                                                                  \
+  }                                                                            \
+  /* The next value of an element. */                                          \
+  INLINE void take_##type(cel_route_op op, type *newest, progress *have,       \
+                          type b, type *into) {                                \
+    if ((*have & FULL) == 0) {                                                 \
+      *newest = join_##type(op, *newest, b);                                   \
+      ++*have;                                                                 \
+      return;                                                                  \
+    }                                                                          \
+    *into = *have >= LATER ? join_##type(op, *into, *newest) : *newest;        \
+    *newest = b;                                                               \
+    *have = LATER + 1;                                                         \
+  }                                                                            \
+  INLINE bool alone_##type(const runs *all, layout layout, cel_route_op op,    \
+                           progress *have, type *block, type *into) {          \
     bool wrong = false;                                                        \
     int64_t key_1 = -1, key_2 = -1;                                            \
     type value_1 = 0, value_2 = 0;                                             \
-    switch (op) {                                                              \
-    case CEL_ROUTE_SUM: EACH(type, (wide)a + (wide)b);                         \
-    case CEL_ROUTE_PROD: EACH(type, (wide)a *(wide)b);                         \
-    case CEL_ROUTE_MIN: EACH(type, b < a || NAN_OF(b) ? b : a);                \
-    case CEL_ROUTE_MAX: EACH(type, a < b || NAN_OF(b) ? b : a);                \
-    case CEL_ROUTE_AND: EACH(type, AND(a, b));                                 \
-    case CEL_ROUTE_OR: EACH(type, OR(a, b));                                   \
+    progress have_1 = 0, have_2 = 0;                                           \
+    for (int64_t k = 0; k < all->count; ++k) {                                 \
+      run r = run_of(all, layout, k);                                          \
+      const type *from = (const type *)r.value;                                \
+      wrong |= r.is_wrong;                                                     \
+      if (layout != PACKED && r.count == 2 && key_at(&r, 0) == key_1 &&        \
+          key_at(&r, 1) == key_2 && ((have_1 | have_2) & FULL) == 0) {         \
+        value_1 = join_##type(op, value_1, from[0]);                           \
+        value_2 = join_##type(op, value_2, from[1]);                           \
+        ++have_1;                                                              \
+        ++have_2;                                                              \
+        continue;                                                              \
+      }                                                                        \
+      for (int64_t i = 0; i < r.count; ++i) {                                  \
+        int64_t key = key_at(&r, i);                                           \
+        if (key == key_1) {                                                    \
+          take_##type(op, &value_1, &have_1, from[i], &into[key]);             \
+          continue;                                                            \
+        }                                                                      \
+        if (key != key_2) {                                                    \
+          if (key_1 >= 0) {                                                    \
+            (have_1 >= LATER ? block : into)[key_1] = value_1;                 \
+            have[key_1] = have_1;                                              \
+          }                                                                    \
+          key_1 = key_2;                                                       \
+          value_1 = value_2;                                                   \
+          have_1 = have_2;                                                     \
+          key_2 = key;                                                         \
+          have_2 = have[key];                                                  \
+          value_2 = (have_2 >= LATER ? block : into)[key];                     \
+        }                                                                      \
+        take_##type(op, &value_2, &have_2, from[i], &into[key]);               \
+      }                                                                        \
     }                                                                          \
-    if (key_1 >= 0) into[key_1 - first] = value_1;                             \
-    if (key_2 >= 0) into[key_2 - first] = value_2;                             \
+    if (key_1 >= 0) {                                                          \
+      (have_1 >= LATER ? block : into)[key_1] = value_1;                       \
+      have[key_1] = have_1;                                                    \
+    }                                                                          \
+    if (key_2 >= 0) {                                                          \
+      (have_2 >= LATER ? block : into)[key_2] = value_2;                       \
+      have[key_2] = have_2;                                                    \
+    }                                                                          \
+    return wrong;                                                              \
+  }                                                                            \
+  INLINE bool wide_##type(const runs *all, cel_route_op op, int64_t width,     \
+                          progress *have, type *block, type *into) {           \
+    bool wrong = false;                                                        \
+    for (int64_t k = 0; k < all->count; ++k) {                                 \
+      run r = run_of(all, all->layout, k);                                     \
+      const type *from = (const type *)r.value;                                \
+      wrong |= r.is_wrong;                                                     \
+      for (int64_t i = 0; i < r.count; ++i) {                                  \
+        int64_t at = key_at(&r, i) * width;                                    \
+        for (int64_t c = at; c < at + width; ++c) {                            \
+          type value = (have[c] >= LATER ? block : into)[c];                   \
+          take_##type(op, &value, &have[c], *from++, &into[c]);                \
+          (have[c] >= LATER ? block : into)[c] = value;                        \
+        }                                                                      \
+      }                                                                        \
+    }                                                                          \
+    return wrong;                                                              \
+  }                                                                            \
+  static bool combine_##type(cel_route_op op, const cel_route_came *came,      \
+                             int64_t first, int64_t n, int64_t width,          \
+                             type *into) {                                     \
+    runs all = runs_of(came);                                                  \
+    bool wrong = false;                                                        \
+    progress *have = cel_alloc_zero((size_t)(n * width) + 1);                  \
+    type *block = cel_alloc((size_t)(n * width) * sizeof *block + 1);          \
+    progress *have_0 = have - first * width;                                   \
+    type *block_0 = block - first * width, *into_0 = into - first * width;     \
+    switch (op) {                                                              \
+    case CEL_ROUTE_SUM: EACH(type, CEL_ROUTE_SUM);                             \
+    case CEL_ROUTE_PROD: EACH(type, CEL_ROUTE_PROD);                           \
+    case CEL_ROUTE_MIN: EACH(type, CEL_ROUTE_MIN);                             \
+    case CEL_ROUTE_MAX: EACH(type, CEL_ROUTE_MAX);                             \
+    case CEL_ROUTE_AND: EACH(type, CEL_ROUTE_AND);                             \
+    case CEL_ROUTE_OR: EACH(type, CEL_ROUTE_OR);                               \
+    }                                                                          \
+    for (int64_t i = 0; i < n * width; ++i)                                    \
+      if (have[i] >= LATER) into[i] = join_##type(op, into[i], block[i]);      \
+    cel_free(block);                                                           \
+    cel_free(have);                                                            \
     return !wrong;                                                             \
   }
+#define EACH(type, op)                                                         \
+  wrong = width > 1 ? wide_##type(&all, op, width, have_0, block_0, into_0)    \
+          : all.layout == NARROW                                               \
+              ? alone_##type(&all, NARROW, op, have_0, block_0, into_0)        \
+              : alone_##type(&all, all.layout, op, have_0, block_0, into_0);   \
+  break
 #define NAN_OF(x) false
 #define AND(a, b) ((a) & (b))
 #define OR(a, b) ((a) | (b))
@@ -389,7 +455,7 @@ bool cel_route_combine(const cel_route_came *came, const cel_route_type *type,
     begin(identity, n, (int64_t)type->size * type->count, into);
   else if (is_wrong(came))
     return false;
-#define CALL(name) combine_##name(type->op, came, first, type->count, into)
+#define CALL(name) combine_##name(type->op, came, first, n, type->count, into)
   bool is_signed = type->class_ == 'i', real = type->class_ == 'f';
   switch (type->size) {
   case 1: return is_signed ? CALL(int8_t) : CALL(uint8_t);

@@ -86,6 +86,12 @@ typedef struct cel_route_type {
   int32_t class_, size, count;
 } cel_route_type;
 
+/* Values of an element that are combined one after the other; then what each
+ * block of so many comes to is, in order. An element begins with what it holds,
+ * or with the identity, and goes on with its first block. So GPUs take blocks
+ * side by side (kernels/routed.cuh), and the bits are the same. */
+enum { CEL_ROUTE_BLOCK = 64 };
+
 /* Combines what came into this rank's elements at `into`, of which the first
  * has the key `first`. With an identity all of them, `n`, begin with it.
  * False where a rank alone finds a mistake: then they are as they were, or with

@@ -103,6 +103,44 @@ describe("a route", function()
     end)
   end
 
+  it("combines by blocks: what comes to an element, and then what blocks come to", function()
+    for _, width in ipairs { 1, 2 } do
+      for _, n in ipairs { 1, 63, 64, 65, 128, 129, 1000 } do
+        local values, keys = ffi.new("double[?]", 2 * width * n), ffi.new("int64_t[?]", 2 * n)
+        local into, wanted = ffi.new("double[?]", 4 * width, 0.1), {}
+        for i = 0, 2 * n - 1 do -- to elements 7 and 5 of 4 to 7
+          keys[i] = i % 2 == 0 and 7 or 5
+          for w = 0, width - 1 do values[i * width + w] = 1 / (i * 7 % 13 + w + 1) end
+        end
+        for _, first in ipairs { 0, 1 } do
+          for w = 0, width - 1 do
+            local sum, part = 0.1, nil
+            for k = 0, n - 1 do
+              local value = values[(2 * k + first) * width + w]
+              if k < 64 then
+                sum = sum + value
+              elseif k % 64 == 0 then
+                sum, part = part and sum + part or sum, value
+              else
+                part = part + value
+              end
+            end
+            wanted[#wanted + 1] = part and sum + part or sum
+          end
+        end
+        assert.is_true(c.cel_route_combine(ffi.new("cel_route_came", { count = 2 * n, key = keys,
+          value = ffi.cast("char *", values) }), ffi.new("cel_route_type", {
+          op = "CEL_ROUTE_SUM", class_ = ("f"):byte(), size = 8, count = width }), 4, 4, nil, into))
+        local found = {}
+        for _, key in ipairs { 3, 1 } do
+          for w = 0, width - 1 do found[#found + 1] = into[key * width + w] end
+        end
+        assert.same(wanted, found)
+        assert.equal(0.1, into[0])
+      end
+    end
+  end)
+
   it("appends to bins in order, and says how much there is where it has no room", function()
     local slots, at = slots_of(items, 2)
     local came, fault, comm = ffi.new("cel_route_came"), ffi.new("cel_route_fault"), alone()

@@ -36,9 +36,11 @@ local SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t pitch, uin
   .. "uint32_t told"
 local PUSHED = "celer::routed<%s>{(const uint32_t *)&arena(0), (const char *)&arena(heads), "
   .. "items, most, pitch, end}"
--- Values of a key, on average, from which on a group adds them up; and its items: one of them adds
--- while all fetch, so many small groups are best.
-local MANY, ADDERS = 16, 64
+-- Values of a key, on average, from which on a group combines them, of so many items, which fetch
+-- so many bytes at once: the last that suit.
+local groups = { { many = 16, items = 64, bytes = 2 ^ 12 }, { many = 1024, items = 256,
+  bytes = 2 ^ 15 } }
+local BLOCK = 64 -- CEL_ROUTE_BLOCK
 
 local sort = [[
 using sorting = celer::radix_pass<uint32_t, false, GROUP, EACH>;
@@ -86,10 +88,10 @@ kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, SORTED, MODE<T
       (E *)&to(START) + it[0] * WIDTH, KEEP, identity);
 }
 kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to, SLOTS,
-                               E identity, local<T, ADDERS> staged) {
+                               E identity, local<T, SOME + SOME / BLOCK> staged) {
   CHOOSE
-  pushed.combine<E, WIDTH, route_combine>(g, begins(g.number(0)), begins(g.number(0) + 1), order,
-      (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, &staged[0]);
+  pushed.combine<E, WIDTH, route_combine, SOME>(g, begins(g.number(0)), begins(g.number(0) + 1),
+      order, (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, &staged[0]);
 }
 ]]
 
@@ -122,7 +124,7 @@ local zeros = { "0", "0, 0", "0, 0, 0" }
 
 local function kernel_for(source, type_, more)
   local given = { T = type_.name, GROUP = tostring(GROUP), EACH = tostring(EACH),
-    RESIDENT = tostring(RESIDENT), ADDERS = tostring(ADDERS), SLOTS = SLOTS,
+    RESIDENT = tostring(RESIDENT), BLOCK = tostring(BLOCK), SLOTS = SLOTS,
     SORTED = SORTED, PUSHED = PUSHED:format(type_.name) }
   given.CHOOSE = CHOOSE:gsub("PUSHED", given.PUSHED)
   local key = { given.T }
@@ -171,13 +173,19 @@ local function plan_combine(d, routed)
   local what, to = d.what, routed.buffer
   local type_ = types.number(what.class, what.number)
   local wide = what.class == "f" and type_.name or what.number == 8 and "uint64_t" or "uint32_t"
-  local list = kernel_for(combine, d.type, { E = type_.name, WIDTH = tostring(what.count),
-    OPERATOR = operators[what.op]:gsub("WIDE", wide), TO = tostring(to.dims),
+  local by
+  for _, group in ipairs(groups) do
+    if d.items * what.most >= group.many * d.ends then by = group end
+  end
+  local some = math.max(math.floor((by or groups[1]).bytes / d.type.size / BLOCK), 1) * BLOCK
+  local list = kernel_for(combine, d.type, { SOME = tostring(some), E = type_.name,
+    WIDTH = tostring(what.count), OPERATOR = operators[what.op]:gsub("WIDE", wide),
+    TO = tostring(to.dims),
     START = zeros[to.dims], MODE = routed.keep and "inout" or "out", KEEP = tostring(routed.keep) })
   local identity = ffi.new(ffi.typeof("$[1]", type_.ctype))
   if what.identity then ffi.copy(identity, what.identity, type_.size) end
   d.identity = identity[0]
-  d.adders = d.items * what.most >= MANY * d.ends and ADDERS or nil
+  d.adders = by and by.items
   d.combine = d.adders and list.route_combine_many or list.route_combine_some
 end
 

@@ -131,13 +131,38 @@ local function begin(held, how, keep, least)
   end
 end
 
+local BLOCK = 64 -- CEL_ROUTE_BLOCK
+
+-- What takes a value of an element: of a block one after the other, and then what blocks come to;
+-- and what is called after all of them.
+local function by_blocks(held, op)
+  local came, part = {}, {}
+  return function(at, value)
+    local n = came[at] or 0
+    came[at] = n + 1
+    if n < BLOCK then
+      held[at] = op(held[at], value)
+    elseif n % BLOCK > 0 then
+      part[at] = op(part[at], value)
+    else
+      if n > BLOCK then held[at] = op(held[at], part[at]) end
+      part[at] = value
+      note "blocks"
+    end
+  end, function()
+    for at, value in pairs(part) do held[at] = op(held[at], value) end
+  end
+end
+
 -- ---- steps -------------------------------------------------------------------
 
-local function a_range()
+-- Now and then so many items that elements get several blocks.
+local function a_range(may_be_long)
   local dims, lo, hi = one_of { 0, 1, 1, 2, 2, 3 }, {}, {}
+  local most = may_be_long and chance(30) and { 700, 25, 9 } or { 40, 9, 5 }
   for d = 1, dims do
     lo[d] = chance(60) and 0 or random(5)
-    hi[d] = lo[d] + (chance(5) and 0 or between(1, ({ 40, 9, 5 })[dims]))
+    hi[d] = lo[d] + (chance(5) and 0 or between(1, most[dims]))
   end
   note("dimensions " .. dims)
   return dims == 0 and {} or celer.box(lo, hi), lo, hi
@@ -165,8 +190,8 @@ local function say(...) log[#log + 1] = table.concat({ ... }, " ") end
 local forms = {}
 
 function forms.reals()
-  local range, lo, hi = a_range()
   local w, how, keep = a_way(), one_of { "sum", "sum", "prod", "min", "max" }, chance(60)
+  local range, lo, hi = a_range(how ~= "prod") -- a long product would be infinite
   local is_lua = #lo == 2 and chance(50)
   say("reals", tostring(range), how, tostring(keep), w.p, w.q, w.c, w.most, tostring(is_lua))
   note(how)
@@ -183,12 +208,13 @@ function forms.reals()
   end
   local held = p.held.reals
   begin(held, how, keep)
+  local take, finish = by_blocks(held, combine[how])
   each_item(lo, hi, function(n)
     for r = 0, pushes(w, n) - 1 do
-      local at = key(w, n, r, p.n)
-      held[at] = combine[how](held[at], (n % 97 + r + p.held.wholes[8 + r % 2 * 4]) / 7)
+      take(key(w, n, r, p.n), (n % 97 + r + p.held.wholes[8 + r % 2 * 4]) / 7)
     end
   end)
+  finish()
 end
 
 -- Pushes to the buffer that it reads.
@@ -226,7 +252,7 @@ end
 
 -- Mostly of the range before, so that submissions are alike; now and then to another buffer.
 local function push_pairs()
-  if not p.range or chance(30) then p.range, p.way = { a_range() }, a_way() end
+  if not p.range or chance(30) then p.range, p.way = { a_range(true) }, a_way() end
   if chance(40) then
     note "another size"
     p.pairs:free()
@@ -248,13 +274,15 @@ local function push_pairs()
   end
   local held = p.held.pairs
   for i = 0, keep and -1 or p.pair_rows * 3 - 1 do held[i] = { 0, 0 } end
+  local take, finish = by_blocks(held, function(a, b)
+    return { tonumber(float(a[1] + b[1])), a[2] + b[2] }
+  end)
   each_item(lo, hi, function(n)
     for r = 0, pushes(w, n) - 1 do
-      local pair = held[key(w, n, r, p.pair_rows) * 3 + n % 3]
-      pair[1] = tonumber(float(pair[1] + tonumber(float(n / 3))))
-      pair[2] = pair[2] + r
+      take(key(w, n, r, p.pair_rows) * 3 + n % 3, { tonumber(float(n / 3)), r })
     end
   end)
+  finish()
 end
 
 function forms.pairs()
