@@ -45,6 +45,11 @@ local density = celer.buffer("double", cells, { name = "density" })
 local between = celer.buffer("double", cells, { name = "between" }) -- the field, between nodes
 local field = celer.buffer("double", cells, { name = "field" })
 local sum, energy = celer.scalar("double", 0), celer.scalar("double", 0)
+local lack = celer.kernel(function(i, charge, to, total) -- also all sums of what lacks up to a node
+  local x = 1 - charge[i]
+  to[i] = x
+  total:add((cells - i) * x)
+end, { name = "lack" })
 local average = celer.kernel(function(i, e, total, to, square)
   local x = 0.5 * (e[i - 1] + e[i]) - total / cells
   to[i] = x
@@ -54,9 +59,8 @@ local exact = { reproducible = true }
 
 -- Of the density: the field, whose slope is the charge, and what energy it has.
 local function solve()
-  between:set(1 - density)
+  lack(cells, density, between, celer.sum(sum, exact))
   celer.scan("sum", between, between)
-  sum:reduce("sum", between, exact)
   average(cells, celer.periodic(between), sum, field, celer.sum(energy, exact))
 end
 
