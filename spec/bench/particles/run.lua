@@ -24,7 +24,7 @@ local on_core = {
 }
 local on_gpu = { -- the short run also has LuaJIT compile what submits, which takes some 100 steps
   { "molecules", "12,100", "12,600", 500, { 12, 600 } },
-  { "molecules", "40,20", "40,100", 80, { 40, 100 } },
+  { "molecules", "40,100", "40,500", 400, { 40, 500 } },
   { "plasma", "256,2000,4", "256,2000,20", 512, { 256, 2000, 20 } },
   { "plasma", "16384,400,4", "16384,400,12", 256, { 16384, 400, 12 } },
   { "plasma", "65536,100,4", "65536,100,12", 256, { 65536, 100, 12 } },
