@@ -520,6 +520,10 @@ INLINE bool count_bins(const runs *all, layout layout, int64_t first,
   for (int64_t k = 0; k < all->count; ++k) {
     run r = run_of(all, layout, k);
     wrong |= r.is_wrong;
+    if (layout != PACKED && r.count == 1 && key_at(&r, 0) - first == last) {
+      ++alike; /* as most */
+      continue;
+    }
     for (int64_t i = 0; i < r.count; ++i, ++alike) {
       int64_t bin = key_at(&r, i) - first;
       if (bin == last) continue;
@@ -555,6 +559,10 @@ INLINE void fill_bins(const runs *all, layout layout, int64_t first,
   int64_t last = 0, at = next[0]; /* a bin, and where its next one goes */
   for (int64_t k = 0; k < all->count; ++k) {
     run r = run_of(all, layout, k);
+    if (layout != PACKED && r.count == 1 && key_at(&r, 0) - first == last) {
+      copy_value(value + at++ * bytes, r.value, bytes); /* as most */
+      continue;
+    }
     for (int64_t i = 0; i < r.count; ++i, ++at) {
       int64_t bin = key_at(&r, i) - first;
       if (bin != last) {
