@@ -159,7 +159,7 @@ end
 -- Now and then so many items that elements get several blocks.
 local function a_range(may_be_long)
   local dims, lo, hi = one_of { 0, 1, 1, 2, 2, 3 }, {}, {}
-  local most = may_be_long and chance(30) and { 700, 25, 9 } or { 40, 9, 5 }
+  local most = may_be_long and chance(50) and { 700, 25, 9 } or { 40, 9, 5 }
   for d = 1, dims do
     lo[d] = chance(60) and 0 or random(5)
     hi[d] = lo[d] + (chance(5) and 0 or between(1, most[dims]))
@@ -168,11 +168,15 @@ local function a_range(may_be_long)
   return dims == 0 and {} or celer.box(lo, hi), lo, hi
 end
 
--- In every fifth each item pushes as much as it may.
+-- In every fourth each item pushes as much as it may, in half of these all to the same keys.
 local function a_way(most)
   local w = { p = between(1, 50), q = between(1, 9), c = random(50), most = most or between(1, 4) }
-  if chance(20) then
+  if chance(25) then
     note "full"
+    if chance(50) then
+      note "alike"
+      w.p, w.most = 0, most or one_of { 1, 2, 2, 2, 3 }
+    end
     w.q, w.c = w.most + 1, w.most
   end
   return w
