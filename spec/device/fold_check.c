@@ -262,7 +262,7 @@ static const cel_work *work_of(int32_t kernel, int32_t views) {
     float c;
   } values = {.c = .25f};
   for (int32_t i = 0; i < views; ++i) {
-    edge *e = &values.of[i];
+    edge *e = &values.of[2 - views + i];
     e->turn = 1;
     for (int d = 0; d < 2; ++d) {
       e->size[d] = e->low[d] = fold.all.max[d];
