@@ -288,12 +288,39 @@ cel_status cel_route_exchange(cel_comm *comm, const cel_route_slots *s,
 enum { FULL = CEL_ROUTE_BLOCK, LATER = 2 * FULL };
 typedef uint8_t progress;
 
+/* Counts the values of elements whose keys are alike in their last bits. */
+INLINE bool count_alike(const runs *all, layout layout, int64_t mask,
+                        progress *count) {
+  for (int64_t k = 0; k < all->count; ++k) {
+    run r = run_of(all, layout, k);
+    for (int64_t i = 0; i < r.count; ++i)
+      if (++count[key_at(&r, i) & mask] > FULL) return true;
+  }
+  return false;
+}
+
+/* Whether one of n elements may get more values than a block has. Where few
+ * come to many, none does, and what all elements would cost is spared. */
+static bool may_fill(const runs *all, int64_t n) {
+  enum { LEAST = 1 << 10, USUAL = 8 };
+  int64_t most =
+      all->layout == PACKED ? all->came.count : all->count * all->slots.most;
+  if (most <= FULL) return false;
+  if (most / FULL >= n) return true;
+  int64_t counts = LEAST;
+  while (counts * USUAL < most) counts *= 2;
+  progress *count = cel_alloc_zero((size_t)counts);
+  bool out = BY_LAYOUT(count_alike, all, counts - 1, count);
+  cel_free(count);
+  return out;
+}
+
 /* Sums and products of signed numbers wrap as those of unsigned ones do, in
  * `wide`, which no promotion makes signed again.
  *
  * What the newest block of an element comes to stands in `into` while it is the
  * first one, and in `block` later. Where FULL is set, the next value begins
- * another one.
+ * another one. Without `have` no element has more than one.
  *
  * Numbers alone: items that come one after the other mostly push to the same
  * elements, so the newest two are kept in registers, each of another key. That
@@ -311,9 +338,9 @@ typedef uint8_t progress;
     return a;                                                                  \
   }                                                                            \
   /* The next value of an element. */                                          \
-  INLINE void take_##type(cel_route_op op, type *newest, progress *have,       \
-                          type b, type *into) {                                \
-    if ((*have & FULL) == 0) {                                                 \
+  INLINE void take_##type(cel_route_op op, bool blocks, type *newest,          \
+                          progress *have, type b, type *into) {                \
+    if (!blocks || (*have & FULL) == 0) {                                      \
       *newest = join_##type(op, *newest, b);                                   \
       ++*have;                                                                 \
       return;                                                                  \
@@ -324,7 +351,7 @@ typedef uint8_t progress;
   }                                                                            \
   INLINE bool alone_##type(const runs *all, layout layout, cel_route_op op,    \
                            progress *have, type *block, type *into) {          \
-    bool wrong = false;                                                        \
+    bool wrong = false, blocks = have != NULL;                                 \
     int64_t key_1 = -1, key_2 = -1;                                            \
     type value_1 = 0, value_2 = 0;                                             \
     progress have_1 = 0, have_2 = 0;                                           \
@@ -333,7 +360,8 @@ typedef uint8_t progress;
       const type *from = (const type *)r.value;                                \
       wrong |= r.is_wrong;                                                     \
       if (layout != PACKED && r.count == 2 && key_at(&r, 0) == key_1 &&        \
-          key_at(&r, 1) == key_2 && ((have_1 | have_2) & FULL) == 0) {         \
+          key_at(&r, 1) == key_2 &&                                            \
+          (!blocks || ((have_1 | have_2) & FULL) == 0)) {                      \
         value_1 = join_##type(op, value_1, from[0]);                           \
         value_2 = join_##type(op, value_2, from[1]);                           \
         ++have_1;                                                              \
@@ -343,37 +371,37 @@ typedef uint8_t progress;
       for (int64_t i = 0; i < r.count; ++i) {                                  \
         int64_t key = key_at(&r, i);                                           \
         if (key == key_1) {                                                    \
-          take_##type(op, &value_1, &have_1, from[i], &into[key]);             \
+          take_##type(op, blocks, &value_1, &have_1, from[i], &into[key]);     \
           continue;                                                            \
         }                                                                      \
         if (key != key_2) {                                                    \
           if (key_1 >= 0) {                                                    \
-            (have_1 >= LATER ? block : into)[key_1] = value_1;                 \
-            have[key_1] = have_1;                                              \
+            (blocks && have_1 >= LATER ? block : into)[key_1] = value_1;       \
+            if (blocks) have[key_1] = have_1;                                  \
           }                                                                    \
           key_1 = key_2;                                                       \
           value_1 = value_2;                                                   \
           have_1 = have_2;                                                     \
           key_2 = key;                                                         \
-          have_2 = have[key];                                                  \
-          value_2 = (have_2 >= LATER ? block : into)[key];                     \
+          have_2 = blocks ? have[key] : 0;                                     \
+          value_2 = (blocks && have_2 >= LATER ? block : into)[key];           \
         }                                                                      \
-        take_##type(op, &value_2, &have_2, from[i], &into[key]);               \
+        take_##type(op, blocks, &value_2, &have_2, from[i], &into[key]);       \
       }                                                                        \
     }                                                                          \
     if (key_1 >= 0) {                                                          \
-      (have_1 >= LATER ? block : into)[key_1] = value_1;                       \
-      have[key_1] = have_1;                                                    \
+      (blocks && have_1 >= LATER ? block : into)[key_1] = value_1;             \
+      if (blocks) have[key_1] = have_1;                                        \
     }                                                                          \
     if (key_2 >= 0) {                                                          \
-      (have_2 >= LATER ? block : into)[key_2] = value_2;                       \
-      have[key_2] = have_2;                                                    \
+      (blocks && have_2 >= LATER ? block : into)[key_2] = value_2;             \
+      if (blocks) have[key_2] = have_2;                                        \
     }                                                                          \
     return wrong;                                                              \
   }                                                                            \
   INLINE bool wide_##type(const runs *all, cel_route_op op, int64_t width,     \
                           progress *have, type *block, type *into) {           \
-    bool wrong = false;                                                        \
+    bool wrong = false, blocks = have != NULL;                                 \
     for (int64_t k = 0; k < all->count; ++k) {                                 \
       run r = run_of(all, all->layout, k);                                     \
       const type *from = (const type *)r.value;                                \
@@ -381,21 +409,31 @@ typedef uint8_t progress;
       for (int64_t i = 0; i < r.count; ++i) {                                  \
         int64_t at = key_at(&r, i) * width;                                    \
         for (int64_t c = at; c < at + width; ++c) {                            \
-          type value = (have[c] >= LATER ? block : into)[c];                   \
-          take_##type(op, &value, &have[c], *from++, &into[c]);                \
-          (have[c] >= LATER ? block : into)[c] = value;                        \
+          progress seen = blocks ? have[c] : 0;                                \
+          type value = (blocks && seen >= LATER ? block : into)[c];            \
+          take_##type(op, blocks, &value, &seen, *from++, &into[c]);           \
+          (blocks && seen >= LATER ? block : into)[c] = value;                 \
+          if (blocks) have[c] = seen;                                          \
         }                                                                      \
       }                                                                        \
     }                                                                          \
     return wrong;                                                              \
   }                                                                            \
+  INLINE bool each_##type(const runs *all, cel_route_op op, int64_t width,     \
+                          progress *have, type *block, type *into) {           \
+    return width > 1 ? wide_##type(all, op, width, have, block, into)          \
+           : all->layout == NARROW                                             \
+               ? alone_##type(all, NARROW, op, have, block, into)              \
+               : alone_##type(all, all->layout, op, have, block, into);        \
+  }                                                                            \
   static bool combine_##type(cel_route_op op, const cel_route_came *came,      \
                              int64_t first, int64_t n, int64_t width,          \
                              type *into) {                                     \
     runs all = runs_of(came);                                                  \
-    bool wrong = false;                                                        \
-    progress *have = cel_alloc_zero((size_t)(n * width) + 1);                  \
-    type *block = cel_alloc((size_t)(n * width) * sizeof *block + 1);          \
+    bool wrong = false, by_blocks = HAS_BLOCKS(op) && may_fill(&all, n);       \
+    size_t numbers = by_blocks ? (size_t)(n * width) : 0;                      \
+    progress *have = cel_alloc_zero(numbers + 1);                              \
+    type *block = cel_alloc(numbers * sizeof *block + 1);                      \
     progress *have_0 = have - first * width;                                   \
     type *block_0 = block - first * width, *into_0 = into - first * width;     \
     switch (op) {                                                              \
@@ -406,19 +444,19 @@ typedef uint8_t progress;
     case CEL_ROUTE_AND: EACH(type, CEL_ROUTE_AND);                             \
     case CEL_ROUTE_OR: EACH(type, CEL_ROUTE_OR);                               \
     }                                                                          \
-    for (int64_t i = 0; i < n * width; ++i)                                    \
+    for (size_t i = 0; i < numbers; ++i)                                       \
       if (have[i] >= LATER) into[i] = join_##type(op, into[i], block[i]);      \
     cel_free(block);                                                           \
     cel_free(have);                                                            \
     return !wrong;                                                             \
   }
 #define EACH(type, op)                                                         \
-  wrong = width > 1 ? wide_##type(&all, op, width, have_0, block_0, into_0)    \
-          : all.layout == NARROW                                               \
-              ? alone_##type(&all, NARROW, op, have_0, block_0, into_0)        \
-              : alone_##type(&all, all.layout, op, have_0, block_0, into_0);   \
+  wrong = HAS_BLOCKS(op) && by_blocks                                          \
+              ? each_##type(&all, op, width, have_0, block_0, into_0)          \
+              : each_##type(&all, op, width, NULL, NULL, into_0);              \
   break
 #define NAN_OF(x) false
+#define HAS_BLOCKS(op) false /* in any order they come to the same */
 #define AND(a, b) ((a) & (b))
 #define OR(a, b) ((a) | (b))
 COMBINE(int8_t, uint32_t)
@@ -432,7 +470,9 @@ COMBINE(uint64_t, uint64_t)
 #undef NAN_OF
 #undef AND
 #undef OR
+#undef HAS_BLOCKS
 #define NAN_OF(x) isnan(x)
+#define HAS_BLOCKS(op) ((op) == CEL_ROUTE_SUM || (op) == CEL_ROUTE_PROD)
 #define AND(a, b) ((void)(b), a) /* none: the caller sees to it */
 #define OR(a, b) ((void)(b), a)
 COMBINE(float, float)
@@ -440,6 +480,7 @@ COMBINE(double, double)
 #undef NAN_OF
 #undef AND
 #undef OR
+#undef HAS_BLOCKS
 #undef COMBINE
 #undef EACH
 
