@@ -79,7 +79,7 @@ bitor asm alignas alignof catch constexpr decltype explicit export extern friend
 operator register sizeof throw try typedef typeid typename virtual volatile wchar_t nullptr
 static_assert thread_local const_cast dynamic_cast reinterpret_cast static_cast char16_t char32_t
 errno stdin stdout stderr linux unix main group tile box philox printf end local function nil
-rint abs floor ceil pow sqrt exp log log10 sin cos tan asin acos atan sinh cosh tanh atan2 fmod
+std rint abs floor ceil pow sqrt exp log log10 sin cos tan asin acos atan sinh cosh tanh atan2 fmod
 fabs]])
   :gmatch "%S+" do reserved[word], reserved[word .. "f"] = true, true end
 
@@ -301,6 +301,7 @@ function M.translate(f, call, name, keep_reads)
     if use then use.reach = edges.reach(self.ranges, use) end
   end
   ranges.decide_choices(self.ranges, self.graph)
+  if reserved[name] then name = name .. "_" end
   write_source(self, call, name)
   self.beside = loops_text(self.graph, name)
   return self
