@@ -79,6 +79,27 @@ void cel_comm_tell(uint32_t group, char *text, size_t size) {
     cel_text_append(text, size, ", until all ranks come there");
 }
 
+/* ---- what this rank has sent -----------------------------------------------
+ */
+
+static _Atomic(uint64_t) sent_messages, sent_bytes;
+
+static void note_sent(uint64_t messages, uint64_t bytes) {
+  atomic_fetch_add_explicit(&sent_messages, messages, memory_order_relaxed);
+  atomic_fetch_add_explicit(&sent_bytes, bytes, memory_order_relaxed);
+}
+
+/* Parts for other ranks. */
+static void note_parts(const cel_comm *c, const uint64_t *give) {
+  for (int64_t k = 0; k < c->ranks; ++k)
+    if (k != c->rank && give[k] > 0) note_sent(1, give[k]);
+}
+
+void cel_comm_count(uint64_t *messages, uint64_t *bytes) {
+  *messages = atomic_load_explicit(&sent_messages, memory_order_relaxed);
+  *bytes = atomic_load_explicit(&sent_bytes, memory_order_relaxed);
+}
+
 /* A null slot is what a communicator cannot do. */
 static cel_status check_slot(bool there) {
   return there ? CEL_E_OK
@@ -105,6 +126,7 @@ cel_status cel_comm_broadcast(cel_comm *c, void *data, uint64_t bytes,
   CEL_TRY(check_rank(c, root, 0));
   if (c->ranks == 1) return CEL_E_OK;
   CEL_TRY(check_slot(c->broadcast != NULL));
+  if (c->rank == root) note_sent(1, bytes);
   enter(c, IN_BROADCAST);
   return leave(c, c->broadcast(c, data, bytes, root));
 }
@@ -113,6 +135,7 @@ cel_status cel_comm_gather(cel_comm *c, const void *mine, uint64_t bytes,
                            void *all, int64_t root) {
   CEL_TRY(check_rank(c, root, CEL_COMM_ALL));
   if (c->ranks > 1) {
+    if (c->rank != root) note_sent(1, bytes);
     enter(c, IN_GATHER);
     return leave(c, c->gather(c, mine, bytes, all, root));
   }
@@ -127,6 +150,7 @@ cel_status cel_comm_reduce(cel_comm *c, cel_comm_op op, cel_comm_type type,
   CEL_TRY(check_rank(c, root, CEL_COMM_BEFORE));
   if (c->ranks > 1) {
     CEL_TRY(check_slot(c->reduce != NULL));
+    if (c->rank != root) note_sent(1, what.count * sizes[type]);
     enter(c, IN_REDUCE);
     return leave(c, c->reduce(c, &what, mine, out, root));
   }
@@ -139,6 +163,7 @@ cel_status cel_comm_all_to_all(cel_comm *c, const void *mine, uint64_t bytes,
                                void *all) {
   if (c->ranks > 1) {
     CEL_TRY(check_slot(c->all_to_all != NULL));
+    note_sent(1, (uint64_t)(c->ranks - 1) * bytes);
     enter(c, IN_ALL_TO_ALL);
     return leave(c, c->all_to_all(c, mine, bytes, all));
   }
@@ -151,6 +176,7 @@ cel_status cel_comm_all_to_allv(cel_comm *c, const void *mine,
                                 const uint64_t *get) {
   if (c->ranks > 1) {
     CEL_TRY(check_slot(c->all_to_allv != NULL));
+    note_parts(c, give);
     enter(c, IN_ALL_TO_ALL);
     return leave(c, c->all_to_allv(c, mine, give, all, get));
   }
@@ -210,7 +236,10 @@ cel_status cel_comm_send(cel_comm *c, int64_t to, int32_t tag,
     return cel_fail(CEL_E_MEMORY, "no memory to send %llu bytes",
                     (unsigned long long)bytes);
   if (bytes > 0) memcpy(copy, data, bytes);
-  if (to != c->rank) return c->send(c, to, tag, head, copy);
+  if (to != c->rank) {
+    note_sent(1, bytes);
+    return c->send(c, to, tag, head, copy);
+  }
   put(c, to, tag, head, copy);
   return CEL_E_OK;
 }

@@ -154,6 +154,12 @@ cel_status cel_comm_settle(cel_comm *c, bool failed);
  * added to a message; nothing where it is in none. Thread: any. */
 void cel_comm_tell(uint32_t group, char *text, size_t size);
 
+/* What all communicators of this process have sent: a message for each rank
+ * that gets something by cel_comm_send or cel_comm_all_to_allv, and one for
+ * each other call of all ranks in which this one gives something. Thread: any.
+ */
+void cel_comm_count(uint64_t *messages, uint64_t *bytes);
+
 /* The MPI_Comm, of CEL_COMM_HANDLE bytes; the communicator's, not to be freed.
  */
 cel_status cel_comm_handle(cel_comm *c, void *out);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/confined.h"
+#include "comm/communicator.h"
 #include "device/clock.h"
 #include "device/thread.h"
 #include "runtime/internal.h"
@@ -350,7 +351,9 @@ bool cel_engine_tell(const cel_engine *engine, char *text, size_t size) {
 
 void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
   cel_executor_counts done;
+  uint64_t messages, bytes;
   cel_executor_count(engine->executor, &done);
+  cel_comm_count(&messages, &bytes); /* of images, routes, host tasks */
   /* Their numbers ascend, and what comes before an executed horizon is done. */
   uint64_t horizons = atomic_load(&engine->horizons_done);
   uint64_t reached = atomic_load(&engine->reached);
@@ -358,8 +361,8 @@ void cel_engine_count(const cel_engine *engine, cel_engine_counts *out) {
       (cel_engine_counts){.tasks = atomic_load(&engine->tasks_made),
                           .commands = atomic_load(&engine->commands_made),
                           .instructions = atomic_load(&engine->instrs_made),
-                          .messages = done.messages,
-                          .bytes_sent = done.bytes_sent,
+                          .messages = done.messages + messages,
+                          .bytes_sent = done.bytes_sent + bytes,
                           .copies = done.copies,
                           .bytes_copied = done.bytes_copied,
                           .allocations = done.allocations,

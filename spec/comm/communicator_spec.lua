@@ -130,6 +130,18 @@ describe("a communicator", function()
       end
     end)
 
+    it("counts what is sent", function()
+      local n, bytes = ffi.new("uint64_t[2]"), ffi.new("uint64_t[2]")
+      local give, get = ffi.new("uint64_t[2]", 8, 24), ffi.new("uint64_t[2]", 8, 0)
+      c.cel_comm_count(n, bytes)
+      say(0, 10)
+      c.cel_comm_all_to_allv(comms[0], ffi.new("double[4]"), give, ffi.new("double[1]"), get)
+      c.cel_comm_all_to_all(comms[0], ffi.new("double[4]"), 16, ffi.new("double[4]"))
+      c.cel_comm_count(n + 1, bytes + 1)
+      assert.equal(3, tonumber(n[1] - n[0]))
+      assert.equal(4 + 24 + 16, tonumber(bytes[1] - bytes[0]))
+    end)
+
     it("refuses what it cannot do", function()
       assert.equal("COMM", code(c.cel_comm_broadcast(comms[0], nil, 0, 1)))
       assert.equal("COMM", code(c.cel_comm_send(comms[0], 1, 0, ffi.new "cel_comm_head", nil)))

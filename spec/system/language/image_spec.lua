@@ -688,6 +688,18 @@ end]==], { devices = 1 }, { before = { "--backend", "cpu", "--fold", 1, "--dry-r
     assert.equal(0, r.status, r.stderr)
   end)
 
+  it("has its messages among those that --log info counts", function()
+    local r = script.run([==[
+local n = 1000
+local x, y = celer.buffer("double", n, { init = 1 }), celer.buffer("double", n)
+local index = celer.buffer("int", n, { init = function(i) return n - 1 - i end })
+celer.kernel(function(i, index, x, y) y[i] = x[index[i]] end)(n, index, x, y)]==],
+      { devices = 1, ranks = 2 }, { before = { "--log", "info", "--backend", "cpu" } })
+    assert.equal(0, r.status, r.stderr)
+    -- Whether all is well; how many runs of rows are needed, and which; these.
+    assert.matches(("; 4 messages with %d bytes"):format(8 + 8 + 16 + 500 * 8), r.stderr, 1, true)
+  end)
+
   it("is looked through for NaNs", function()
     for _, bad in ipairs { false, true } do
       local r = script.run(begin .. ([==[
