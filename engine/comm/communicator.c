@@ -171,6 +171,26 @@ cel_status cel_comm_all_to_all(cel_comm *c, const void *mine, uint64_t bytes,
   return CEL_E_OK;
 }
 
+static bool is_zero(const char *data, uint64_t bytes) {
+  return bytes == 0 || (data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0);
+}
+
+cel_status cel_comm_notify(cel_comm *c, const void *mine, uint64_t bytes,
+                           void *all) {
+  if (c->ranks < CEL_COMM_MANY || c->notify == NULL)
+    return cel_comm_all_to_all(c, mine, bytes, all);
+  bool *is_sent = cel_alloc((size_t)c->ranks * sizeof *is_sent);
+  for (int64_t k = 0; k < c->ranks; ++k) {
+    is_sent[k] = !is_zero((const char *)mine + (uint64_t)k * bytes, bytes);
+    if (is_sent[k] && k != c->rank) note_sent(1, bytes);
+  }
+  memset(all, 0, (uint64_t)c->ranks * bytes);
+  enter(c, IN_ALL_TO_ALL);
+  cel_status status = c->notify(c, mine, bytes, is_sent, all);
+  cel_free(is_sent);
+  return leave(c, status);
+}
+
 cel_status cel_comm_all_to_allv(cel_comm *c, const void *mine,
                                 const uint64_t *give, void *all,
                                 const uint64_t *get) {

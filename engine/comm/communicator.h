@@ -73,6 +73,9 @@ enum {
 
 enum { CEL_COMM_TAGS = 10000 };
 
+/* Of fewer ranks an exchange among all is as fast as one among few. */
+enum { CEL_COMM_MANY = 64 };
+
 /* What is said of a letter before it comes. */
 typedef struct cel_comm_head {
   uint64_t kind;        /* the caller's */
@@ -98,6 +101,10 @@ struct cel_comm {
                        void *out, int64_t root);
   cel_status (*all_to_all)(cel_comm *c, const void *mine, uint64_t bytes,
                            void *all);
+  /* The same, where only some of `mine` are sent, and what nobody sends stays
+   * as it is in `all`; null: it has no shorter way. */
+  cel_status (*notify)(cel_comm *c, const void *mine, uint64_t bytes,
+                       const bool *is_sent, void *all);
   cel_status (*all_to_allv)(cel_comm *c, const void *mine, const uint64_t *give,
                             void *all, const uint64_t *get);
   /* Between two ranks. What is sent is freed when it has been received. */
@@ -132,6 +139,11 @@ cel_status cel_comm_reduce(cel_comm *c, cel_comm_op op, cel_comm_type type,
  * this rank. */
 cel_status cel_comm_all_to_all(cel_comm *c, const void *mine, uint64_t bytes,
                                void *all);
+/* The same, for parts of which most are zeros. From CEL_COMM_MANY ranks on
+ * these are not sent: a rank talks to those that it has something for, and
+ * takes part in a barrier. */
+cel_status cel_comm_notify(cel_comm *c, const void *mine, uint64_t bytes,
+                           void *all);
 /* Likewise of any lengths: part k has give[k] bytes, and on rank k get[r]. Both
  * ends know them; only ranks with bytes for each other talk. */
 cel_status cel_comm_all_to_allv(cel_comm *c, const void *mine,

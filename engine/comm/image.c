@@ -263,7 +263,7 @@ static cel_status tell(cel_comm *comm, parts *p, amounts *a) {
   enum { RUN = 2 * sizeof(int64_t) };
   for (int64_t k = 0; k < comm->ranks; ++k)
     a->give[k] = RUN * (uint64_t)(p->first_needed[k + 1] - p->first_needed[k]);
-  CEL_TRY(cel_comm_all_to_all(comm, a->give, sizeof *a->give, a->get));
+  CEL_TRY(cel_comm_notify(comm, a->give, sizeof *a->give, a->get));
   p->first_given[0] = 0;
   for (int64_t k = 0; k < comm->ranks; ++k)
     p->first_given[k + 1] = p->first_given[k] + (int64_t)(a->get[k] / RUN);

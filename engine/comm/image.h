@@ -14,8 +14,8 @@
  * homes; those that it gives, as the ranks need them.
  *
  * Cost: to mark is a bit for each index, in rows / 8 bytes that only the needed
- * ones touch; to list is O(rows / 64). To tell is a message to each rank, then
- * lists between those who need each other.
+ * ones touch; to list is O(rows / 64). To tell is a message to each rank, or of
+ * many ranks to those that it needs something of, then lists between these.
  *
  * Lua calls these functions through FFI (lua/celer/host/image.lua).
  * Threads: any; with a communicator its group's.

@@ -213,21 +213,27 @@ static void scale(table *t, uint64_t by, uint64_t over) {
   }
 }
 
-/* What ranks tell each other first: how much is to come, and what is wrong. */
+/* What ranks tell each other first: how much is to come, or what is wrong. To
+ * most it is nothing. */
 typedef struct notice {
-  uint64_t count;
+  uint64_t count, is_wrong;
   cel_route_fault fault;
 } notice;
 
-static cel_status tell(cel_comm *comm, table *t, cel_route_fault *fault) {
-  notice *mine = cel_alloc(2 * (size_t)t->ranks * sizeof *mine);
+static cel_status tell(cel_comm *comm, table *t, bool is_wrong,
+                       cel_route_fault *fault) {
+  notice *mine = cel_alloc_zero(2 * (size_t)t->ranks * sizeof *mine);
   notice *theirs = mine + t->ranks;
-  for (int64_t k = 0; k < t->ranks; ++k) mine[k] = (notice){t->give[k], *fault};
-  cel_status status = cel_comm_all_to_all(comm, mine, sizeof *mine, theirs);
+  for (int64_t k = 0; k < t->ranks; ++k) {
+    mine[k].count = t->give[k];
+    mine[k].is_wrong = is_wrong;
+    if (is_wrong) mine[k].fault = *fault;
+  }
+  cel_status status = cel_comm_notify(comm, mine, sizeof *mine, theirs);
   *fault = (cel_route_fault){.item = -1};
   for (int64_t k = 0; status == CEL_E_OK && k < t->ranks; ++k) {
     t->get[k] = theirs[k].count;
-    join(fault, &theirs[k].fault);
+    if (theirs[k].is_wrong) join(fault, &theirs[k].fault);
   }
   cel_free(mine);
   return status;
@@ -246,8 +252,9 @@ static cel_status exchange(cel_comm *comm, const cel_route_slots *s, table *t,
                            cel_route_fault *fault, cel_route_came *out) {
   int64_t sent = 0, got = 0;
   cel_route_look(s, fault);
-  if (!cel_route_is_fault(fault, s->most)) count(s, t);
-  CEL_TRY(tell(comm, t, fault));
+  bool is_wrong = cel_route_is_fault(fault, s->most);
+  if (!is_wrong) count(s, t);
+  CEL_TRY(tell(comm, t, is_wrong, fault));
   if (cel_route_is_fault(fault, s->most)) return CEL_E_OK;
   for (int64_t k = 0; k < t->ranks; ++k) {
     t->next[k] = sent;

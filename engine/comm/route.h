@@ -11,8 +11,10 @@
  * the same bits.
  *
  * Cost: a pass over the slots to look and two to pack; a message to each rank
- * that is sent something; a pass over what has come, or two to append. A rank
- * alone packs nothing, and looks when it combines or appends.
+ * that says what is to come, of many ranks to those that are sent something;
+ * two more to these; a pass over what has come, or two to append, and what each
+ * rank's bins hold to all. A rank alone packs nothing, and looks when it
+ * combines or appends.
  *
  * Lua calls these functions through FFI (lua/celer/host/route.lua).
  * Threads: any; with a communicator its group's.

@@ -148,6 +148,36 @@ describe("a communicator", function()
       assert.equal("this communicator cannot do that", ffi.string(c.cel_error_last().text))
     end)
 
+    it("sends of many notices those that are not zeros", function()
+      local many, n = c.CEL_COMM_MANY, {}
+      local wide = c.cel_simulated_comms_create(many, false)
+      local function notify(k, first)
+        local comm = c.cel_simulated_comms_join(wide, k, 1)
+        local mine, all = ffi.new("int[?]", 2 * many), ffi.new("int[?]", 2 * many, 7)
+        mine[2 * first], mine[2 * ((first + 1) % many) + 1] = k + 1, -k - 1
+        local was, bytes = ffi.new("uint64_t[1]"), ffi.new("uint64_t[1]")
+        c.cel_comm_count(was, bytes)
+        local status = code(c.cel_comm_notify(comm, mine, 8, all))
+        local now = ffi.new("uint64_t[1]")
+        c.cel_comm_count(now, bytes)
+        n[k] = tonumber(now[0] - was[0])
+        c.cel_comm_destroy(comm)
+        return status, all
+      end
+      for k = 0, many - 2 do assert.equal("AGAIN", (notify(k, (k + 1) % many))) end
+      local status, all = notify(many - 1, 5)
+      assert.equal("OK", status)
+      assert.same({ 2, 2 }, { n[0], n[many - 1] })
+      local said = {}
+      for i = 0, 2 * many - 1 do
+        if all[i] ~= 0 then said[#said + 1] = i .. " " .. all[i] end
+      end
+      -- The ones before it, whose first or second number is for the last one.
+      assert.same({ ("%d %d"):format(2 * (many - 3) + 1, -(many - 2)),
+        ("%d %d"):format(2 * (many - 2), many - 1) }, said)
+      c.cel_simulated_comms_destroy(wide)
+    end)
+
     it("keeps groups apart", function()
       local other = c.cel_simulated_comms_join(world, 1, 2)
       assert.equal("AGAIN", code(c.cel_comm_barrier(comms[0])))

@@ -24,6 +24,7 @@ typedef struct group_comm {
   MPI_Comm comm;
   cel__mpi *mpi;
   CEL_VEC(sent *) sent;
+  uint32_t notices; /* calls of `notify` */
 } group_comm;
 
 /* ---- how they come to be ---------------------------------------------------
@@ -335,7 +336,8 @@ static cel_status all_to_all(cel_comm *c, const void *mine, uint64_t bytes,
  * may write behind it (mpi/README.md).
  */
 
-enum { PARTS = 2 * CEL_COMM_TAGS }; /* the tag of all_to_allv */
+/* The tag of all_to_allv; of notices, in turns. */
+enum { PARTS = 2 * CEL_COMM_TAGS, NOTICES };
 
 static int head_tag(int32_t tag) {
   return 2 * tag;
@@ -391,6 +393,76 @@ static cel_status all_to_allv(cel_comm *c, const void *mine,
   cel_free(request);
   return cel__mpi_status(code, "exchanging");
 }
+
+/* ---- notices ---------------------------------------------------------------
+ *
+ * Nobody knows who will send it something. So each sends its parts such that
+ * they complete when they are received, then comes to a barrier, and receives
+ * what there is until all have come there (Hoefler, Siebert, Lumsdaine:
+ * Scalable Communication Protocols for Dynamic Sparse Data Exchange, PPoPP
+ * 2010). A rank may leave, and send what belongs to the next round, while
+ * others still receive: so rounds take turns with two tags. Two are enough, as
+ * nobody comes to the end of the next round before all have left this one.
+ */
+
+/* One round; `left`: parts that are on their way, then the barrier. */
+typedef struct round {
+  MPI_Comm comm;
+  int tag;
+  int left;
+  MPI_Request *request;
+  bool is_at_barrier;
+} round;
+
+static int take_one(const round *r, char *all, uint64_t bytes) {
+  MPI_Status status;
+  MPI_Request request;
+  int there = 0;
+  int code = MPI_Iprobe(MPI_ANY_SOURCE, r->tag, r->comm, &there, &status);
+  if (code != MPI_SUCCESS || !there) return code;
+  int64_t from = status.MPI_SOURCE;
+  code = begin_receive(r->comm, all + (uint64_t)from * bytes, bytes, from,
+                       r->tag, &request);
+  return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
+}
+
+static int come_together(round *r, char *all, uint64_t bytes) {
+  int code = MPI_SUCCESS;
+  while (code == MPI_SUCCESS) {
+    int done = 0;
+    code = take_one(r, all, bytes);
+    if (code == MPI_SUCCESS)
+      code = MPI_Testall(r->left, r->request, &done, MPI_STATUSES_IGNORE);
+    if (code != MPI_SUCCESS || !done) continue;
+    if (r->is_at_barrier) return code;
+    r->is_at_barrier = true;
+    r->left = 1;
+    code = MPI_Ibarrier(r->comm, r->request);
+  }
+  return code;
+}
+
+static cel_status notify(cel_comm *c, const void *mine, uint64_t bytes,
+                         const bool *is_sent, void *all) {
+  group_comm *g = (group_comm *)c;
+  round r = {.comm = g->comm,
+             .tag = NOTICES + (int)(g->notices++ % 2),
+             .request = cel_alloc((size_t)c->ranks * sizeof(MPI_Request))};
+  int code = MPI_SUCCESS;
+  for (int64_t k = 0; k < c->ranks && code == MPI_SUCCESS; ++k) {
+    const char *part = (const char *)mine + (uint64_t)k * bytes;
+    if (is_sent[k] && k == c->rank)
+      memcpy((char *)all + (uint64_t)k * bytes, part, bytes);
+    else if (is_sent[k])
+      code = begin_send(g->comm, part, bytes, k, r.tag, &r.request[r.left++]);
+  }
+  if (code == MPI_SUCCESS) code = come_together(&r, all, bytes);
+  cel_free(r.request);
+  return cel__mpi_status(code, "exchanging");
+}
+
+/* ---- letters ---------------------------------------------------------------
+ */
 
 static void free_sent(sent *s) {
   free(s->data);
@@ -477,6 +549,7 @@ static const cel_comm table = {.barrier = barrier,
                                .gather = gather,
                                .reduce = reduce,
                                .all_to_all = all_to_all,
+                               .notify = notify,
                                .all_to_allv = all_to_allv,
                                .send = send_letter,
                                .await = await_letter,

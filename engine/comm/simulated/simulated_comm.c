@@ -96,6 +96,22 @@ static cel_status all_to_all(cel_comm *c, const void *mine, uint64_t bytes,
   return status;
 }
 
+static cel_status notify(cel_comm *c, const void *mine, uint64_t bytes,
+                         const bool *is_sent, void *all) {
+  cel_simulated_comms *m = ((member *)c)->comms;
+  uint64_t head = (uint64_t)m->ranks * sizeof *is_sent;
+  pthread_mutex_lock(&m->lock);
+  exchange *e = find(m, c->group, c->calls++);
+  arrive(m, e, c->rank, is_sent, head, mine, (uint64_t)m->ranks * bytes);
+  cel_status status = await(m, e, NULL);
+  for (int64_t k = 0; status == CEL_E_OK && k < m->ranks; ++k)
+    if (((const bool *)e->data[k])[c->rank])
+      memcpy((char *)all + (size_t)k * bytes,
+             e->data[k] + head + (uint64_t)c->rank * bytes, bytes);
+  pthread_mutex_unlock(&m->lock);
+  return status;
+}
+
 static uint64_t sum_of(const uint64_t *bytes, int64_t n) {
   uint64_t sum = 0;
   for (int64_t k = 0; k < n; ++k) sum += bytes[k];
@@ -150,6 +166,7 @@ static void destroy(cel_comm *c) {
 static const cel_comm table = {.barrier = barrier,
                                .gather = gather,
                                .all_to_all = all_to_all,
+                               .notify = notify,
                                .all_to_allv = all_to_allv,
                                .destroy = destroy};
 

@@ -536,6 +536,33 @@ end)
 q:wait()
 ]==])
 
+  -- What images and routes take from CEL_COMM_MANY ranks on. Ranks come into each round one after
+  -- the other, and some leave it early; in the last one nobody has anything to say.
+  among_many("says something to few", all .. [==[
+all(function(part)
+  local ffi = require "ffi"
+  local c, n, k = part.comm.comm, part.ranks, part.rank
+  if n == 1 then return end
+  local function is_said(round, from, to) return (5 * from + 3 * to + round) % 4 < 2 end
+  for round = 1, 200 do
+    local mine, all = ffi.new("int64_t[?]", 2 * n), ffi.new("int64_t[?]", 2 * n)
+    local is_sent = ffi.new("bool[?]", n)
+    for j = 0, n - 1 do
+      mine[2 * j], mine[2 * j + 1] = round, 100 * k + j
+      is_sent[j] = round < 200 and is_said(round, k, j)
+    end
+    if (round + k) % 17 == 0 then os.execute "sleep 0.003" end
+    same("status", c.notify(c, mine, 16, is_sent, all), 0)
+    for j = 0, n - 1 do
+      local is_heard = round < 200 and is_said(round, j, k)
+      same("round", tonumber(all[2 * j]), is_heard and round or 0)
+      same("from", tonumber(all[2 * j + 1]), is_heard and 100 * j + k or 0)
+    end
+  end
+end)
+q:wait()
+]==])
+
   -- All send before anybody receives, more than MPI takes along by itself.
   among_many("sends and receives", all .. [==[
 all(function(part)
