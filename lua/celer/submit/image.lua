@@ -573,7 +573,7 @@ end
 -- report says that what it brings is not counted.
 local function stands_in(access, image)
   if not core.dry() then return false end
-  if not image.dry then require("celer.tools.dry").uncounted(image.index.name) end
+  if not image.dry then require("celer.tools.dry").uncounted("images", image.index.name) end
   rawset(access, fields.map, image.dry or access.map)
   return image.dry ~= nil
 end

@@ -379,6 +379,9 @@ end
 
 -- Has ranks bring what was pushed where it belongs.
 local function exchange(routed, what, arena, flag)
+  if core.dry() and select(2, core.rank()) > 1 then
+    require("celer.tools.dry").uncounted("routes", routed.name)
+  end
   local mode = routed.keep and "read_write" or "discard_write"
   submit(flag, function(cg)
     local pushed = arena and cg:read(arena.buffer, mapper.even_split) or false

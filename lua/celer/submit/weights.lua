@@ -107,7 +107,7 @@ end
 ---@param what (number|number[])[]|{from: celer.buffer}|fun(rank: integer, ranks: integer): any
 ---@return celer.weights
 function M.new(what)
-  if type(what) == "table" and not getmetatable(what) and what.from ~= nil then
+  if type(what) == "table" and not getmetatable(what) and type(next(what)) == "string" then
     return of_buffer(what)
   end
   local me = core.rank()

@@ -98,11 +98,20 @@ end
 
 -- ---- the report -------------------------------------------------------------
 
-local uncounted = {} -- names of indices
+local uncounted = { images = {}, routes = {} } -- by the names of indices, and of what is written
 
---- Notes that what images of an index bring is not counted.
+--- Notes that what images of an index bring is not counted, or what routes to a buffer bring: only
+--- contents would tell.
+---@param kind "images"|"routes"
 ---@param name string
-function M.uncounted(name) uncounted[name] = true end
+function M.uncounted(kind, name) uncounted[kind][name] = true end
+
+-- The names of a kind as text; nil where there is none.
+local function names_of(kind)
+  local names = {}
+  for name in tables.sorted_pairs(uncounted[kind]) do names[#names + 1] = name end
+  return names[1] and table.concat(names, ", ")
+end
 
 local units = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" }
 
@@ -146,11 +155,13 @@ local function rows(r)
       M.amount(m.bytes_shared)))
   end
   memory_rows(r, add)
-  local names = {}
-  for name in tables.sorted_pairs(uncounted) do names[#names + 1] = name end
-  if names[1] then
+  local images, routes = names_of "images", names_of "routes"
+  if images then
     add("not counted", "", ("what images of %s bring; celer.image(index, { dry = mapper }) counts "
-      .. "a mapper in their place"):format(table.concat(names, ", ")))
+      .. "a mapper in their place"):format(images))
+  end
+  if routes then
+    add("not counted", "", ("what items push to %s, between ranks"):format(routes))
   end
   add("cost of a task", per_task(s.main + s.scheduler + s.executor, r.tasks),
     ("main %s, scheduler %s, executor %s"):format(per_task(s.main, r.tasks),
@@ -175,6 +186,7 @@ end
 
 local function json(value)
   if type(value) == "number" then return ("%.17g"):format(value) end
+  if type(value) == "string" then return ("%q"):format(value) end
   local list = {}
   if #value > 0 then
     for i, item in ipairs(value) do list[i] = json(item) end
@@ -194,6 +206,7 @@ local NOTHING = { rank = 0, ranks = 0, devices = 0, tasks = 0 }
 function M.write(path)
   if not core.dry() then return end
   local r = core.dry_report()
+  if r then r.uncounted_images, r.uncounted_routes = names_of "images", names_of "routes" end
   io.stdout:flush()
   io.stderr:write(r and text_of(r) or "celer: dry run: nothing was submitted\n")
   if not path then return end

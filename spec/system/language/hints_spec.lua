@@ -379,6 +379,9 @@ refused("celer.weights: the elements of w add up to inf", from(holding("double",
 refused("celer.weights: unknown option 'form'", function()
   local _ = celer.weights { from = holding("int", { 1 }), form = 1 }
 end)
+refused("celer.weights: unknown option 'form', did you mean from?", function()
+  local _ = celer.weights { form = holding("int", { 1 }) }
+end)
 local freed = holding("int", { 1 })
 freed:free()
 refused("celer.weights: from: the buffer w was freed", from(freed))

@@ -208,6 +208,18 @@ for step = 1, 2 do
 end
 ]==], nil, { shapes = two, before = { "--check-bounds" } })
 
+  it("has dry runs say what they do not count", function()
+    local r = script.run(setup .. [==[
+local out = celer.buffer("double", { 9 }, { name = "out" })
+local list = celer.list("particle", { bins = 9, name = "sorted" })
+q:submit(function(cg) cg:parallel_for({ 50 }, k.line, cg:route(out, "sum", { most = 3 }), 9) end)
+q:submit(function(cg)
+  cg:parallel_for({ 50 }, k.move, cg:route(list, "append", { most = 2 }), 9)
+end)]==], { devices = 1 }, { before = { "--backend", "cpu", "--dry-run", 5 } })
+    assert.equal(0, r.status, r.stderr)
+    assert.matches("not counted%s+what items push to out, sorted, between ranks\n", r.stderr)
+  end)
+
   it("is looked into by --check-nan, in what comes of it", function()
     local r = script.run([[
 local k = celer.kernel "kernel void f(item<1> it, route<float> o) { o.push(it[0] % 3, NAN); }"
