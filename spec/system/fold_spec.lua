@@ -236,7 +236,7 @@ print(("%.17g"):format(sum))
     end
   end)
 
-  -- Around the ends, in one dimension by the kernel itself.
+  -- Around the ends, by the kernel itself with % or branches.
   local TORUS = [[
 local celer = require "celer"
 local h, w = 37, 11
@@ -245,11 +245,19 @@ local v = celer.buffer("float", { h, w })
 local modulo = celer.kernel(function(i, j, u, v)
   v[i][j] = 0.5 * u[i][j] + 0.25 * u[(i + 2) % h][j] + 0.125 * u[(i - 1) % h][(j + w - 1) % w]
 end)
+local branches = celer.kernel(function(i, j, u, v)
+  local up, down, left = i - 1, i + 2, j > 0 and j - 1 or w - 1
+  if up < 0 then up = h - 1 end
+  if down >= h then down = down - h end
+  v[i][j] = 0.5 * u[i][j] + 0.25 * u[down][j] + 0.125 * u[up][left]
+end)
 local torus = celer.kernel(function(i, j, u, v)
   v[i][j] = 0.5 * u[i][j] + 0.25 * u[i + 2][j] + 0.125 * u[i - 1][j - 1]
 end)
 for t = 1, 20 do
-  if t % 2 == 1 then modulo({ h, w }, u, v) else torus({ h, w }, celer.periodic(u), v) end
+  if t % 3 == 0 then torus({ h, w }, celer.periodic(u), v)
+  elseif t % 3 == 1 then modulo({ h, w }, u, v)
+  else branches({ h, w }, u, v) end
   u, v = v, u
 end
 local sum, found = 0, celer.queue():fence(u):get()

@@ -54,13 +54,24 @@ local function missing(a, b)
   end
 end
 
+-- Two parts of a chunk; nil of one that has one item in a dimension that is chosen at random.
+local function parts_of(low, high)
+  local d = math.random(#low)
+  if high[d] - low[d] < 2 then return nil end
+  local before, behind = { unpack(high) }, { unpack(low) }
+  before[d] = math.random(low[d] + 1, high[d] - 1)
+  behind[d] = before[d]
+  return box.new(low, before), box.new(behind, high)
+end
+
 local function check_array(case, name, use, map)
   local data = case.wanted
+  local shape = { size = { [0] = unpack(data.extents) } }
   for _ = 1, CHUNKS do
     local chunk, low, high = random_chunk(data.extents)
     local reads = touched(data.reads[name], data.extents, low, high)
     local writes = touched(data.writes[name], data.extents, low, high)
-    local derived = covered({ map(chunk, { size = { [0] = unpack(data.extents) } }) }, data.extents)
+    local derived = covered({ map(chunk, shape) }, data.extents)
     local function message(what, k)
       return ("chunk %s %s element %d of %s, outside of %s"):format(tostring(chunk), what, k, name,
         case.mapper.text)
@@ -72,6 +83,10 @@ local function check_array(case, name, use, map)
     if next(writes) and use.mode == "read" then return message("writes", next(writes)) end
     k = use.mode == "discard_write" and missing(derived, writes)
     if k then return message("does not write all of what it discards:", k) end
+    for _, part in ipairs { parts_of(low, high) } do
+      k = missing(covered({ map(part, shape) }, data.extents), derived)
+      if k then return message(("misses what its part %s has:"):format(tostring(part)), k) end
+    end
     case.boxes = case.boxes + 1
     for at in pairs(writes) do reads[at] = true end
     if not missing(derived, reads) then case.tight = case.tight + 1 end

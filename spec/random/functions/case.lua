@@ -5,6 +5,7 @@ local boxes = require "boxes"
 local celer = require "celer"
 local edges = require "celer.kernel.from_lua.edges"
 local evaluate = require "evaluate"
+local kept = require "kept"
 local kinds = require "kinds"
 local make = require "make"
 local mappers = require "celer.kernel.from_lua.mappers"
@@ -93,7 +94,9 @@ local ALIKE = 200
 ---@param text? string
 ---@return random.case
 function M.new(number, dims, text)
-  if not text then
+  if not text and kept[number] then
+    dims, text = kept[number].dims, kept[number].text
+  elseif not text then
     math.randomseed(number)
     for _ = 1, 4 do math.random() end
     dims, text = make.body()

@@ -13,8 +13,9 @@
 ---   have changed, without a compile.
 --- - So does the interpreter, where there are no floats. With floats each element lies within the
 ---   bound that follows from its roundings (bounds.lua), or is undecided.
---- - What an item touches lies in the derived boxes of chunks made at random. A box that is
----   overwritten without having been read is overwritten completely.
+--- - What an item touches lies in the derived boxes of chunks made at random, and so do the boxes
+---   of a chunk's parts. A box that is overwritten without having been read is overwritten
+---   completely.
 --- - What the interpreter refuses has to be refused as a kernel, too.
 --- - A kernel that is compiled quickly does nothing that has no meaning in C++.
 ---

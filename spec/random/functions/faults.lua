@@ -69,6 +69,14 @@ local faults = {
     head = "#define in_sight(a, b) ((a) - (b))\n" },
   ["a lost store"] = { text = without_stores },
   ["a lost field"] = { text = replacing("\n  a%d+%.y = [^\n]*(\nB%d+:;)", "%1") },
+  ["a box of too few chunks"] = { plant = function()
+    local needs = ranges.needs
+    function ranges.needs(...)
+      local out = needs(...)
+      for _, need in pairs(out) do need.late = need.late and linear.shift(need.late, 1) end
+      return out
+    end
+  end },
   ["a thin box"] = { plant = function()
     local spans = ranges.spans
     function ranges.spans(...)

@@ -20,7 +20,7 @@ local coordinates, extents = { "i", "j", "k" }, { "n", "n2", "n3" }
 
 local function new_maker(dims)
   return setmetatable({ numbers = {}, counters = { unpack(coordinates, 1, dims) }, flags = {},
-    tables = {}, few = {}, structs = {}, names = 0, depth = 0, lines = {}, dims = dims,
+    tables = {}, few = {}, structs = {}, places = {}, names = 0, depth = 0, lines = {}, dims = dims,
     items = table.concat(coordinates, "][", 1, dims) }, Maker)
 end
 
@@ -91,9 +91,65 @@ function Maker:far(d)
     :format(self:number(d))
 end
 
+-- A condition that decides which index an item takes.
+function Maker:side()
+  local r, d = random(9), random(self.dims)
+  local i, n = coordinates[d], extents[d]
+  if r == 1 then return ("(%s)"):format(self:condition(1)) end
+  if r == 2 then return ("(%s > %d and %s < %s - 1)"):format(i, random(0, 1), i, n) end
+  if r == 3 then return ("(%s <= 1 or %s == %s - 1)"):format(i, i, n) end
+  if r == 4 and self.dims > 1 then return ("i + j < %d"):format(random(1, 6)) end
+  if r <= 6 then return ("%s %s %s - 1"):format(i, pick { "==", "~=", "<" }, n) end
+  return ("%s %s %d"):format(i, pick { "<", "<=", ">", ">=", "==", "~=" }, random(0, 2))
+end
+
+-- An index that is inside of dimension d, for whichever item.
+local function arm(d)
+  local i, n = coordinates[d], extents[d]
+  return pick { i, i, "0", "1", n .. " - 1", n .. " - 1 - " .. i, n .. " - 2",
+    ("math.floor(%s / 2)"):format(i), ("math.max(%s - 1, 0)"):format(i),
+    ("math.min(%s + 1, %s - 1)"):format(i, n) }
+end
+
+-- The neighbour of dimension d on one side, and what stands for it where there is none.
+function Maker:neighbour(d)
+  local i, n, far, other = coordinates[d], extents[d], random(2), arm(d)
+  return pick {
+    ("(%s >= %d and %s - %d or %s)"):format(i, far, i, far, other),
+    ("(%s < %d and %s or %s - %d)"):format(i, far, other, i, far),
+    ("(%s + %d >= %s and %s or %s + %d)"):format(i, far, n, other, i, far),
+    ("(%s ~= %s - 1 and %s + 1 or %s)"):format(i, n, i, other),
+    ("(%s == 0 and %s or %s - 1)"):format(i, other, i),
+    ("celer.select(%s, %s, %s)"):format(self:side(), arm(d), other),
+    ("(%s and %s or %s)"):format(self:side(), arm(d), other),
+    ("(%s and %s or %s and %s or %s)"):format(self:side(), arm(d), self:side(), arm(d),
+      other),
+  }
+end
+
+-- A local that is an index of dimension d, by conditions.
+function Maker:place()
+  local name, d, far, back = self:name "p", random(self.dims), random(2), random(2) == 1
+  local i, n = coordinates[d], extents[d]
+  self:put("local %s = %s %s %d", name, i, back and "-" or "+", far)
+  self:put("if %s %s then", name, back and "< 0" or pick { ">= " .. n, "> " .. n .. " - 1" })
+  self:put("  %s = %s", name, random(3) > 1 and arm(d)
+    or ("%s %s %s"):format(name, back and "+" or "-", n))
+  if random(3) == 1 then
+    self:put("elseif %s then", self:side())
+    self:put("  %s = %s", name, random(2) == 1 and self:neighbour(d) or arm(d))
+  end
+  self:put "end"
+  if random(4) == 1 then self:put("if %s then %s = %s end", self:side(), name, arm(d)) end
+  table.insert(self.places, { name = name, d = d })
+end
+
 -- An index inside of dimension d of the arrays.
 function Maker:index_of(d, depth)
-  local r, i, n = random(11), coordinates[d], extents[d]
+  local r, i, n = random(13), coordinates[d], extents[d]
+  local place = #self.places > 0 and pick(self.places)
+  if place and place.d == d and random(2) == 1 then return place.name end
+  if r >= 12 then return self:neighbour(d) end
   if r == 1 or self.dims > 1 and random(2) == 1 then return i end
   if r == 2 then return ("math.max(math.min(%s, %s - 1), 0)"):format(self:whole(depth), n) end
   if r == 3 then return ("(%s %s %d) %% %s"):format(i, pick { "+", "-" }, random(0, 3), n) end
@@ -274,7 +330,8 @@ end
 
 -- What f declares is forgotten after it.
 function Maker:scope(f)
-  local lists = { self.numbers, self.counters, self.flags, self.tables, self.few, self.structs }
+  local lists = { self.numbers, self.counters, self.flags, self.tables, self.few, self.structs,
+    self.places }
   local counts = {}
   for k, list in ipairs(lists) do counts[k] = #list end
   self.depth = self.depth + 1
@@ -300,6 +357,7 @@ local statements = {
   function(self)
     if #self.numbers > 0 then self:put("%s = %s", pick(self.numbers), self:number(3)) end
   end,
+  function(self) self:place() end,
   function(self)
     local name = self:name "b"
     self:put("local %s = %s", name, self:condition(2))

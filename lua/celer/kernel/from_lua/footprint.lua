@@ -12,6 +12,7 @@ local M = {}
 -- Indices that are read and lie so near have one box. What is written has no gaps.
 local NEAR, NEXT = 16, 1
 local MOST_BOXES = 27
+local UNCONDITIONAL = " ; ; " -- what all chunks touch
 
 ---@class celer.footprint  of one array
 ---@field array celer.lua_array
@@ -67,15 +68,17 @@ local function merged(context, a, b, near)
       differs = d
     end
   end
+  if a.needed ~= b.needed then return nil end
   if not differs then return a end
   local span = joined(context, a[differs], b[differs], near)
   if not span then return nil end
   local out = { unpack(a) }
-  out[differs], out.node = span, a.node
+  out[differs], out.node, out.needs, out.needed = span, a.node, a.needs, a.needed
   return out
 end
 
 local function lies_in(context, a, b)
+  if b.needed ~= UNCONDITIONAL and a.needed ~= b.needed then return false end
   for d = 1, #a do
     if not linear.at_most(context, b[d].low, a[d].low)
       or not linear.at_most(context, a[d].high, b[d].high) then
@@ -126,16 +129,79 @@ local function enclose(context, boxes)
   return { around }
 end
 
+-- How many elements a span has, if that is a number.
+local function width_of(span)
+  local apart = linear.add(span.high, span.low, -1)
+  return not next(apart.of) and apart.c + 1 or nil
+end
+
+-- In which dimension a box can become empty for a chunk whose items are at other coordinates: one
+-- in which it has the same width for all chunks.
+local function place_of_need(box, need)
+  for _, d in ipairs { need.dim + 1, 1, 2, 3 } do
+    if box[d] and width_of(box[d]) then return d end
+  end
+end
+
+local function need_text(need)
+  return need and ("%s %s"):format(need.late and linear.text(need.late) or "",
+    need.early and linear.text(need.early) or "") or " "
+end
+
+-- Notes what a chunk needs for that it touches a box: conditions on a coordinate that is an index
+-- are in the bounds of that.
+local function note_needs(self, box, ways)
+  local all, text = { unpack(ways) }, {}
+  for _, span in ipairs(box) do
+    for _, way in ipairs(span.ways or {}) do all[#all + 1] = way end
+  end
+  box.needs = ranges.needs(self, all)
+  for d, span in ipairs(box) do
+    if span.follows and #all > #ways then box[d] = ranges.narrowed(self, span, all) end
+    if span.follows then box.needs[span.follows] = nil end
+  end
+  for d = 0, 2 do
+    local need = box.needs[d]
+    if need and not place_of_need(box, need) then box.needs[d] = nil end
+    text[d + 1] = need_text(box.needs[d])
+  end
+  box.needed = table.concat(text, ";")
+end
+
 -- All choices of one span for each dimension.
-local function product(out, spans, box, d, node)
+local function product(self, out, spans, box, d, node)
   if d > #spans then
-    out[#out + 1] = { node = node, unpack(box) }
+    local made = { node = node, needed = UNCONDITIONAL, unpack(box) }
+    if spans.ways then note_needs(self, made, spans.ways) end
+    out[#out + 1] = made
     return
   end
   for _, span in ipairs(spans[d]) do
     box[d] = span
-    product(out, spans, box, d + 1, node)
+    product(self, out, spans, box, d + 1, node)
   end
+end
+
+-- The box, empty for chunks that have not what it needs.
+local function emptied(context, box)
+  local zero, out = linear.constant(0), { node = box.node, unpack(box) }
+  for coordinate = 0, 2 do
+    local need = box.needs and box.needs[coordinate]
+    local d = need and place_of_need(box, need)
+    if d then
+      local width, low, high = width_of(box[d]), out[d].low, out[d].high
+      if need.late then
+        low = linear.choose(context, "min", linear.shift(high, 1),
+          linear.add(low, linear.choose(context, "max", zero, need.late), width))
+      end
+      if need.early then
+        high = linear.choose(context, "max", linear.shift(out[d].low, -1),
+          linear.add(high, linear.choose(context, "max", zero, need.early), -width))
+      end
+      out[d] = { low = low, high = high, core = box[d].core, kind = box[d].kind }
+    end
+  end
+  return out
 end
 
 -- Where a store's index depends on the chunk, and is not the coordinate that makes the element
@@ -158,23 +224,36 @@ local function all_rows()
     core = { c = 0, of = {} }, kind = "inside" } }
 end
 
--- The boxes of what these nodes touch; nil and why there are none.
-local function boxes_of(self, nodes, near, written)
+-- The boxes of what these nodes touch; nil and why there are none. If `apart`, those of an index
+-- that a branch chooses are several.
+local function boxes_of(self, nodes, near, apart, written)
   local out = {}
   for _, node in ipairs(nodes) do
-    local spans = {}
+    local spans = { ways = apart and { { from = node.block } } or nil }
     for d = 1, node.array.dims do
-      local list, cause = ranges.spans(self, node, d)
+      local list, cause = ranges.spans(self, node, d, apart)
       if d == 1 and node.array.indirect then list = all_rows() end
       if not list then return nil, { node = node, dim = d - 1, cause = cause } end
       spans[d] = list
       if written then widen(spans[d], node.index[d], d - 1) end
     end
-    product(out, spans, {}, 1, node)
+    product(self, out, spans, {}, 1, node)
     simplify(self.context, out, near)
   end
   return #out <= MOST_BOXES and out or nil, #out > MOST_BOXES
     and { node = nodes[1], dim = 0, cause = nodes[1] } or nil
+end
+
+local function boxes_of_loads(self, nodes)
+  local boxes = boxes_of(self, nodes, NEAR, true)
+  if not boxes then
+    local cause
+    boxes, cause = boxes_of(self, nodes, NEAR, false)
+    if not boxes then return nil, cause end
+  end
+  boxes = enclose(self.context, boxes)
+  for k, box in ipairs(boxes) do boxes[k] = emptied(self.context, box) end
+  return boxes
 end
 
 -- ---- what is written ----------------------------------------------------------------------
@@ -389,20 +468,19 @@ local function look_at(graph, self, items, use)
   if use.atomic then
     use.mode, use.reads, use.fault = "read_write", true, plain_beside(use)
     use.together = may_meet(graph, self, use.stores)
-    use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, true)
+    use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, false, true)
     return
   end
   if #use.stores == 0 then
     use.mode, use.reads = "read", true
-    use.boxes, use.unknown = boxes_of(self, use.loads, NEAR)
-    use.boxes = use.boxes and enclose(self.context, use.boxes)
+    use.boxes, use.unknown = boxes_of_loads(self, use.loads)
     return
   end
   local complete, own = look_at_stores(graph, self, items, use)
   use.reads = #old_reads(use) > 0
   use.mode = use.reads and "read_write" or complete and "discard_write" or "write"
   look_at_loads(graph, self, items, use, own)
-  use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, true)
+  use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, false, true)
 end
 
 --- How a kernel uses its arrays, by the number of the argument; then its reads by an index,

@@ -412,27 +412,186 @@ end
 ---@field high celer.bound
 ---@field core celer.affine  what it moves with
 ---@field kind string
+---@field follows? integer  which coordinate it is, with something added, or taken from something
+---@field ways? celer.way[]  by which items come to it, beside that to the element
 
-local function spans_of(self, node, block)
+-- Which coordinate a form is, with captured numbers added, or taken from them; and these.
+local function coordinate_of(self, form)
+  local found, rest = nil, { c = form.c, of = {} }
+  for part, x in pairs(form.of) do
+    if self.names[part] then
+      rest.of[part] = x
+    elseif found or part.op ~= "coordinate" or math.abs(x) ~= 1 then
+      return nil
+    else
+      found = part
+    end
+  end
+  return found, found and uniform(self, rest)
+end
+
+-- ---- an index that a branch chooses ------------------------------------------------------
+
+---@class celer.way  what items come by that have a form: facts hold at the end of a block
+---@field form celer.affine
+---@field from celer.block
+---@field to? celer.block
+
+local MOST_ARMS = 8
+
+-- The part of a form that a branch chooses, but no loop.
+local function chosen_part(form)
+  for _, part in ipairs(affine.nodes(form)) do
+    if part.op == "phi" and part.kind == "int" and not part.block.header then return part end
+  end
+end
+
+-- Adds the ways by which a form comes to be one without such parts.
+local function add_arms(out, form, ways)
+  local phi = chosen_part(form)
+  if not phi or #out > MOST_ARMS then
+    out[#out + 1] = ways
+    return out
+  end
+  for k, arg in ipairs(phi.args) do
+    local apart = affine.add(affine.of(arg), affine.of(phi), -1)
+    local way = { form = affine.add(form, apart, form.of[phi]), from = phi.block.preds[k],
+      to = phi.block }
+    add_arms(out, way.form, { way, unpack(ways) })
+  end
+  return out
+end
+
+-- The span of one arm: each way says something of what the index is by then, and at last.
+local function span_of_arm(self, ways)
+  local last = ways[1]
+  local low, high = of_form(self, last.form, last.from, last.to)
+  if not low then return nil end
+  for _, way in ipairs(ways) do
+    low, high = narrow(self, last.form, low, high, way.from, way.to)
+    if way ~= last then low, high = narrow(self, way.form, low, high, way.from, way.to) end
+  end
+  if grows(low) or grows(high) then return nil end
+  local out = span(low, high, last.form, "inside")
+  local follows = coordinate_of(self, last.form)
+  out.follows, out.ways = follows and follows.dim, ways
+  return out
+end
+
+-- A span for each arm; nil where there is one, or one that has no bounds.
+local function spans_of_arms(self, node, block)
+  local form = affine.of(node)
+  local arms = add_arms({}, form, { { form = form, from = block } })
+  if #arms == 1 or #arms > MOST_ARMS then return nil end
+  local out = {}
+  for k, ways in ipairs(arms) do
+    out[k] = span_of_arm(self, ways)
+    if not out[k] then return nil end
+  end
+  return out
+end
+
+--- A span that follows a coordinate, for items that come by these ways.
+---@param self celer.ranges
+---@param one celer.span
+---@param ways celer.way[]
+---@return celer.span
+function M.narrowed(self, one, ways)
+  local low, high = one.low, one.high
+  for _, way in ipairs(ways) do
+    low, high = narrow(self, one.core, low, high, way.from, way.to)
+  end
+  if grows(low) or grows(high) then return one end
+  local out = span(low, high, one.core, one.kind)
+  out.follows = one.follows
+  return out
+end
+
+-- ---- chunks that need nothing of an element -----------------------------------------------
+
+---@class celer.need  of a chunk, for that one of its items comes by some ways
+---@field dim integer  of the range
+---@field late? celer.bound  at most 0 where the chunk does not begin behind all such items
+---@field early? celer.bound  and where it does not end before them
+
+-- The bounds of each coordinate alone, on a way: low and high, and what it is not.
+local function add_bounds(self, out, way)
+  for _, fact in ipairs(paths.facts(way.from, way.to)) do
+    local node, rest = coordinate_of(self, fact)
+    if node and not fact.of_loops then
+      local one, up = out[node.dim] or { not_at = {} }, fact.of[node] > 0
+      local value = up and add(constant(0), rest, -1) or rest
+      local side, what = up and "low" or "high", up and "max" or "min"
+      if fact.differs then
+        table.insert(one.not_at, value)
+      else
+        one[side] = one[side] and linear.choose(self.context, what, one[side], value) or value
+      end
+      out[node.dim] = one
+    end
+  end
+end
+
+-- Bounds, without an end that is left out.
+local function without_ends(self, one)
+  for _, value in ipairs(one.not_at) do
+    if one.low and linear.at_most(self.context, value, one.low) then
+      one.low = linear.choose(self.context, "max", one.low, shift(value, 1))
+    end
+    if one.high and linear.at_most(self.context, one.high, value) then
+      one.high = linear.choose(self.context, "min", one.high, shift(value, -1))
+    end
+  end
+end
+
+--- What a chunk needs for that one of its items comes by these ways, for each coordinate of
+--- which they say something.
+---@param self celer.ranges
+---@param ways celer.way[]
+---@return table<integer, celer.need>  by coordinate
+function M.needs(self, ways)
+  local context, bounds, out = self.context, {}, {}
+  for _, way in ipairs(ways) do add_bounds(self, bounds, way) end
+  for d, one in pairs(bounds) do
+    without_ends(self, one)
+    local late = one.high and add(atom(("chunk.min[%d]"):format(d)), one.high, -1)
+    local early = one.low and add(one.low, atom(("chunk.max[%d]"):format(d), -1), -1)
+    if late and early then
+      late = linear.choose(context, "max", late, add(one.low, one.high, -1))
+    end
+    local function matters(bound)
+      return bound and not linear.at_most(context, bound, constant(0)) and bound or nil
+    end
+    out[d] = { dim = d, late = matters(late), early = matters(early) }
+  end
+  return out
+end
+
+local function spans_of(self, node, block, arms)
   local spans = node.op == "mod" and node.kind == "int" and wrapped(self, node)
+    or arms and spans_of_arms(self, node, block)
   if spans then return spans end
   local low, high = range_of(self, node, block)
   if not low then return nil, high end
   if grows(low) or grows(high) then return nil, node end
-  return { span(low, high, core_of(self, node), "inside") }
+  local out = span(low, high, core_of(self, node), "inside")
+  local follows = coordinate_of(self, affine.of(node))
+  out.follows = follows and follows.dim
+  return { out }
 end
 
 --- Where an index of an element lies: in one of these spans; nil and the node that has no bounds.
 ---@param self celer.ranges
 ---@param element celer.node
 ---@param d integer  which index, from 1
+---@param arms? boolean  of what a branch chooses, a span for each arm
 ---@return celer.span[]? spans, celer.node? cause
-function M.spans(self, element, d)
+function M.spans(self, element, d, arms)
   for other = 1, element.array.dims do
     self.beside = self.beside or other ~= d and not M.uniform(self, element.index[other])
   end
   self.at = element.block
-  local spans, cause = spans_of(self, element.index[d], element.block)
+  local spans, cause = spans_of(self, element.index[d], element.block, arms)
   self.beside, self.at = nil, nil
   return spans, cause
 end

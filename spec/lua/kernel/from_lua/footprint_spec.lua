@@ -275,6 +275,108 @@ describe("a footprint", function()
     end)
   end)
 
+  -- The boxes hold what the items of a chunk read, and nothing else.
+  local function is_tight(extents, f)
+    local _, map = derive(f, extents, { #extents }, { #extents })(1)
+    local seen, item = {}, nil
+    local function array(before)
+      return setmetatable({}, { __index = function(_, at)
+        if #before + 1 < #extents then return array { at } end
+        seen[item][#seen[item] + 1] = (before[1] or at) * 1000 + (before[1] and at or 0)
+        return 0
+      end })
+    end
+    for i = 0, extents[1] - 1 do
+      for j = 0, (extents[2] or 1) - 1 do
+        item = i * 1000 + j
+        seen[item] = {}
+        local v = { [i] = {} }
+        if extents[2] then f(i, j, array {}, v) else f(i, array {}, v) end
+      end
+    end
+    same(extents, map, function(chunk)
+      local out = {}
+      for i = chunk.min[0], chunk.max[0] - 1 do
+        for j = extents[2] and chunk.min[1] or 0, extents[2] and chunk.max[1] - 1 or 0 do
+          for _, at in ipairs(seen[i * 1000 + j]) do
+            local y, x = floor(at / 1000), at % 1000
+            out[#out + 1] = box.new({ y, x }, { y + 1, x + 1 })
+          end
+        end
+      end
+      return unpack(out)
+    end)
+  end
+
+  it("of an index that a branch chooses is that of each arm", function()
+    is_tight({ n }, function(i, u, v)
+      local l, r = i - 1, i + 1
+      if l < 0 then l = n - 1 end
+      if r == n then r = 0 end
+      v[i] = u[l] + u[i] + u[r]
+    end)
+    is_tight({ n }, function(i, u, v)
+      local l, r = i - 2, i + 2
+      if l < 0 then l = l + n end
+      if r >= n then r = r - n end
+      v[i] = u[l] + u[r] + u[i] + u[i > 0 and i - 1 or n - 1] + u[i + 1 == n and 0 or i + 1]
+    end)
+    is_tight({ n }, function(i, u, v)
+      local at
+      if i > 2 then at = i - 1 elseif i == 1 then at = 7 else at = i < 1 and n - 1 or 0 end
+      v[i] = u[i] + u[at] + u[floor(n / 2) + (i > 5 and 1 or 0)]
+    end)
+    is_tight({ n }, function(i, u, v)
+      if i > 4 then v[i] = u[i - 1] + u[i] else v[i] = u[i] + u[n - 1] + u[n - 2] end
+    end)
+    is_tight({ n, m }, function(y, x, u, v)
+      local up, left = y - 1, x - 1
+      if up < 0 then up = n - 1 end
+      if left < 0 then left = m - 1 end
+      v[y][x] = u[up][left] + u[y][left] + u[up][x] + u[y][x]
+    end)
+    is_tight({ n, m }, function(y, x, u, v)
+      v[y][x] = u[y > 3 and 0 or 5][x] + u[y][y == n - 1 and 8 or x]
+    end)
+  end)
+
+  it("of chosen indices costs what % does", function()
+    local function text(f)
+      local _, variant = derive(f, { n, m }, { 2 }, { 2 })
+      return mappers.of(variant, 1).text:gsub(",\n +", ",\n"):gsub("(celer.box)", "\0%1")
+    end
+    local function sorted(f)
+      local out = {}
+      for one in text(f):gmatch "%z(celer.box%b())" do out[#out + 1] = one end
+      table.sort(out)
+      return out
+    end
+    local by_modulo = sorted(function(y, x, u, v)
+      v[y][x] = u[(y - 1) % n][(x + 1) % m] + u[(y + 1) % n][(x - 1) % m] + u[y][x]
+    end)
+    assert.same(by_modulo, sorted(function(y, x, u, v)
+      local up, down = y - 1, y + 1
+      if up < 0 then up = n - 1 end
+      if down == n then down = 0 end
+      v[y][x] = u[up][x + 1 == m and 0 or x + 1] + u[down][x > 0 and x - 1 or m - 1] + u[y][x]
+    end))
+    assert.equal(9, #by_modulo)
+  end)
+
+  it("of more arms than there may be boxes is around them", function()
+    local of = derive(function(i, j, u, v)
+      local s = 0
+      for k = 0, 11 do
+        s = s + u[i > k and i - 1 or 0][j > 2 * k and j - 1 or m - 1]
+      end
+      v[i][j] = s
+    end, { n, m }, { 2 }, { 2 })
+    local _, map = of(1)
+    same({ n, m }, map, function(chunk)
+      return box.new({ 0, max(chunk.min[1] - 1, 0) }, { max(chunk.max[0] - 1, 1), m })
+    end)
+  end)
+
   it("multiplies and divides by what was captured", function()
     local by = 4
     local of = derive(function(i, u, v)

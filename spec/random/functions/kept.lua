@@ -1,0 +1,15 @@
+--- kept.lua -- functions that show faults which few random functions do, as small as they got.
+---
+--- They have the number that they were found by, and stay as they are where make.lua makes another
+--- function of it.
+
+---@type table<integer, {dims: integer, text: string}>
+return {
+  [3005917] = { dims = 1, text = [[
+  local m2 = { x = t[(i) % 4], y = e[i + 1], n = math.floor(1), z = b[(1) % n].z }
+  r[i] = m2
+  v[i] = (math.floor(math.abs(1e-3)) - t[(i) % 4])]] },
+  [5121706] = { dims = 1, text = [[
+  r[i] = { x = (1), y = math.min(-0.0, (-((1 + w[math.max(i)])) < -0.0 and -(1) or -0.0)),
+    n = math.floor(1), z = { x = w[(i) % n], y = (1) } }]] },
+}
