@@ -14,8 +14,8 @@
 
 /* At most; a group that has more has no plan. */
 enum {
-  CEL__PLAN_VARIABLES = 32, /* that mappers captured, and globals */
-  CEL__PLAN_PARAMS = 16,    /* numbers of all mappers */
+  CEL__PLAN_VARIABLES = 64, /* that mappers captured, and globals */
+  CEL__PLAN_PARAMS = 64,    /* numbers of all mappers */
   CEL__PLAN_KNOWN = 8,      /* ranges with numbers for which a rule holds */
   CEL__PLAN_BOUNDS = 2 * CEL_DIMS,
   CEL__PLAN_WORDS = CEL__PLAN_ACCESSES * CEL__PLAN_BOUNDS +

@@ -51,10 +51,19 @@ local function alike(a, b)
   return linear.text(a.low) == linear.text(b.low) and linear.text(a.high) == linear.text(b.high)
 end
 
+-- Whether one ends where the other one begins, for every chunk.
+local function touch(a, b)
+  for _, apart in ipairs { linear.add(a.low, b.high, -1), linear.add(b.low, a.high, -1) } do
+    if not next(apart.of) and apart.c == 1 then return true end
+  end
+  return false
+end
+
 -- Two spans that move together, a few elements apart, as one; or nil.
 local function joined(context, a, b, near)
   local apart = affine.add(a.core, b.core, -1)
-  if a.kind ~= b.kind or next(apart.of) or math.abs(apart.c) > near then return nil end
+  if a.kind ~= b.kind or next(apart.of) then return nil end
+  if math.abs(apart.c) > near and not touch(a, b) then return nil end
   return { low = linear.choose(context, "min", a.low, b.low),
     high = linear.choose(context, "max", a.high, b.high), core = a.core, kind = a.kind }
 end

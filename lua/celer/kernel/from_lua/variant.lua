@@ -3,7 +3,6 @@
 --- What it was compiled for is compared at each submission: the kinds of arguments, which
 --- captured numbers are whole, which of them are at least as large as the range, functions
 --- and tables. Values of numbers are not: these are passed.
-local captured = require "celer.kernel.from_lua.captured"
 local edges = require "celer.kernel.from_lua.edges"
 local expression = require "celer.kernel.from_lua.expression"
 local footprint = require "celer.kernel.from_lua.footprint"
@@ -328,11 +327,11 @@ end
 ---@param list celer.number_table
 ---@return boolean
 function M.same_list(list)
-  local now = list.get()
-  local values = captured.numbers(now, list.first, list.first + #list.values - 1)
-  if not values then return false end
-  for k, x in ipairs(list.values) do
-    if values[k] ~= x or x == 0 and 1 / values[k] ~= 1 / x then return false end
+  local now, values, before = list.get(), list.values, list.first - 1
+  if type(now) ~= "table" then return false end
+  for k = 1, #values do
+    local x, was = now[before + k], values[k]
+    if x ~= was or x == 0 and 1 / x ~= 1 / was then return false end
   end
   return true
 end

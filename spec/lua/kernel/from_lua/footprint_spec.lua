@@ -77,6 +77,17 @@ describe("a footprint", function()
     same({ n, m }, map, function(chunk) return chunk:grow(1, 0), chunk:grow(0, 1) end)
   end)
 
+  it("of rows that touch is one box", function()
+    local of, variant = derive(function(x, f, g)
+      for d = 0, 8 do g[d][x] = f[d][x] end
+    end, { n }, { 2 }, { 2 })
+    for number, mode in ipairs { "read", "discard_write" } do
+      assert.equal(mode, (of(number)))
+      assert.equal(1, #variant.uses[number].boxes)
+      assert.equal(8, variant.uses[number].boxes[1][1].high.c)
+    end
+  end)
+
   it("of loops and conditions is their neighbourhood", function()
     local of = derive(function(y, x, u, v)
       local s = 0
