@@ -238,36 +238,29 @@ local conditions = {
   ISEQP = equal(primitive), ISNEP = equal(primitive, true),
 }
 
-local is_true = {}
-for op in ("element array part module function string table"):gmatch "%S+" do is_true[op] = true end
-
-local is_number = {}
-for op in ("number coordinate uniform add sub mul div mod neg pow min max floor ceil abs"):gmatch
-  "%S+" do is_number[op] = true end
-
--- What has no other type than its own is true; nodes that tables and functions are. So is a
--- number: no item goes where one would be false, as behind `or` in i > 0 and i - 1 or 0.
+-- What has no other type than its own is true; nodes that tables and functions are.
 local function truth(self, d)
   local node = self:get(d)
-  if is_true[node.op] then return self.graph:make("bool", { k = true }) end
-  if is_number[node.op] then return self.graph:make("bool", { k = true, counted = true }) end
+  if node.op == "element" or node.op == "array" or node.op == "part" or node.op == "module"
+    or node.op == "function" or node.op == "string" or node.op == "table" then
+    return self.graph:make("bool", { k = true })
+  end
   return node
 end
 
 function conditions.IST(self, i) return truth(self, i.d), false end
 function conditions.ISF(self, i) return truth(self, i.d), true end
 
-local function go(graph, cond, yes, no)
-  if cond.op == "bool" and cond.counted then return graph:jump(cond.k and yes or no) end
-  graph:branch(cond, yes, no)
-end
-
 -- A condition takes the jump behind it along.
 local function branch(self, i, pc)
   local cond, negated = conditions[i.op](self, i)
   local to, on = self:at(self.frame.code[pc + 1].to), self:at(pc + 2)
   if negated then to, on = on, to end
-  go(self.graph, cond, to, on)
+  if cond.op == "bool" and cond.counted then
+    self.graph:jump(cond.k and to or on)
+  else
+    self.graph:branch(cond, to, on)
+  end
   return 2
 end
 
@@ -276,11 +269,10 @@ local function branch_and_copy(self, i, pc)
   local node, graph = self:get(i.d), self.graph
   local on, copying = self:at(pc + 2), graphs.block()
   if i.op == "ISTC" then
-    go(graph, truth(self, i.d), copying, on)
+    graph:branch(truth(self, i.d), copying, on)
   else
-    go(graph, truth(self, i.d), on, copying)
+    graph:branch(truth(self, i.d), on, copying)
   end
-  if #copying.preds == 0 then return 2 end
   graph:start(copying)
   self:set(i.a, node)
   graph:jump(self:at(self.frame.code[pc + 1].to))

@@ -3,15 +3,34 @@ local affine = require "celer.kernel.from_lua.affine"
 
 local M = {}
 
+local is_number = {}
+for op in ("number coordinate uniform add sub mul div mod neg pow min max floor ceil abs"):gmatch
+  "%S+" do is_number[op] = true end
+
+-- Whether an item would have to come from a number that is false: behind `or` in
+-- i > 0 and i - 1 or 0 it comes from where i > 0 is false.
+local function is_barred(pred, block)
+  local ends = pred.ends
+  return ends.cond and is_number[ends.cond.op] and ends.no == block and ends.yes ~= block
+end
+
 -- Preds by which an item first comes to a block.
-local function forward(block) return block.header and block.forward or #block.preds end
+local function forward(block)
+  if block.comes_from then return block.comes_from end
+  local out, n = {}, block.header and block.forward or #block.preds
+  for k = 1, n do
+    if not is_barred(block.preds[k], block) then out[#out + 1] = block.preds[k] end
+  end
+  block.comes_from = #out > 0 and out or { unpack(block.preds, 1, n) }
+  return block.comes_from
+end
 
 local dominator
 
 -- The last block that all forward ways to this one have in common.
 local function meet(block)
-  local n, at = forward(block), {}
-  for k = 1, n do at[k] = block.preds[k] end
+  local at = { unpack(forward(block)) }
+  local n = #at
   while true do
     local latest, alike = at[1], true
     for k = 2, n do
@@ -29,7 +48,7 @@ end
 
 function dominator(block)
   if block.dominator == nil then
-    block.dominator = forward(block) > 0 and meet(block) or false
+    block.dominator = #forward(block) > 0 and meet(block) or false
   end
   return block.dominator or nil
 end
@@ -57,7 +76,7 @@ local add_condition
 local function add_branches(out, block, top)
   local at = block
   while at and at ~= top do
-    local before = forward(at) == 1 and at.preds[1]
+    local before = #forward(at) == 1 and forward(at)[1]
     if before and before.ends.cond then
       add_condition(out, before.ends.cond, before.ends.yes == at)
     end
