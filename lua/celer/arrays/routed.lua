@@ -3,9 +3,10 @@
 ---
 --- One launch puts the keys of all pushes in order, and their places beside them. Then each key has
 --- its values side by side, in the order of items: the same launch appends these, or another one
---- combines them. Kernels take nothing of an item that has made a mistake, and note it: a host task
---- looks for that now and then, and before the script waits, asks for copies or submits host tasks,
---- so that no step waits for the host.
+--- combines them. Where keys are few, one launch does all, without the places. Kernels take nothing
+--- of an item that has made a mistake, and note it: a host task looks for that now and then, and
+--- before the script waits, asks for copies or submits host tasks, so that no step waits for the
+--- host.
 local codec = require "string.buffer"
 local ffi = require "ffi"
 local alone = require "celer.arrays.alone"
@@ -34,12 +35,13 @@ local SORTING = 16 -- bytes of a place: its key and its number, each twice
 -- What kernels take of an arena, and what they make of it.
 local SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t pitch, uint32_t end, "
   .. "uint32_t told"
-local PUSHED = "celer::routed<%s>{(const uint32_t *)&arena(0), (const char *)&arena(heads), "
+local PUSHED = "celer::routed<%s, %d>{(const uint32_t *)&arena(0), (const char *)&arena(heads), "
   .. "items, most, pitch, end}"
--- Values of a key, on average, from which on a group combines them, of so many items, which fetch
--- so many bytes at once: the last that suit.
+local OFTEN_MOST = 2 -- slots of an item up to which kernels are compiled for so many
+-- Groups that combine what came to one key: see group_for.
 local groups = { { many = 16, items = 64, bytes = 2 ^ 12 }, { many = 1024, items = 256,
   bytes = 2 ^ 15 } }
+local few_groups = { { many = 64, bytes = 2 ^ 15 } }
 local BLOCK = 64 -- CEL_ROUTE_BLOCK
 
 local sort = [[
@@ -62,47 +64,76 @@ constexpr int celer::resident<&route_sort, celer::signature<decltype(&route_sort
 #endif
 ]]
 -- What is made at the end of elements that are appended, or of keys that are combined.
-local APPENDED = "out<int64_t, 1> offsets, out<%s, 1> values, out<int64_t, 0> count, "
+local APPENDED = "out<int64_t, 1> offsets, out<T, 1> values, out<int64_t, 0> count, "
   .. "int64_t room_for,"
-local APPEND = [[
+local sort_append = sort:gsub("MADE", APPENDED):gsub("MAKE", [[
     pushed.append(g, piece, finishing, sorted, order, &offsets(0), &values(0), &count(), room_for,
                   told_wrong);
-]]
-local BEGINS = "out<uint32_t, 1> begins,"
-local BEGIN = [[
+]])
+local sort_combine = sort:gsub("MADE", "out<uint32_t, 1> begins,"):gsub("MAKE", [[
     const int64_t keys = int64_t(end) + 1;
     if (piece == 0 && g.local(0) == 0) pushed.name_key(told_wrong);
     for (int64_t i = keys * piece / finishing + g.local(0); i < keys * (piece + 1) / finishing;
          i += g.size(0))
       begins(i) = uint32_t(pushed.begin_of(i, sorted));
-]]
+]])
 
-local combine = [[
+local operator = [[
 struct route_combine {
   CELER_FN E operator()(E a, E b) const { return (E)(OPERATOR); }
 };
+]]
+local combine = operator .. [[
 kernel void route_combine_some(item<1> it, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to, SLOTS,
                                E identity) {
   CHOOSE
-  pushed.combine<E, WIDTH, route_combine>(begins(it[0]), begins(it[0] + 1), order,
+  pushed.combine<E, WIDTH, route_combine>(begins(it[0]), begins(it[0] + 1), value_at,
       (E *)&to(START) + it[0] * WIDTH, KEEP, identity);
 }
 kernel void route_combine_many(group<1> g, in<uint64_t, 1> arena, SORTED, MODE<T, TO> to, SLOTS,
                                E identity, local<T, SOME + SOME / BLOCK> staged) {
   CHOOSE
   pushed.combine<E, WIDTH, route_combine, SOME>(g, begins(g.number(0)), begins(g.number(0) + 1),
-      order, (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, &staged[0]);
+      value_at, (E *)&to(START) + g.number(0) * WIDTH, KEEP, identity, &staged[0]);
 }
 ]]
 
 -- What a sort leaves, and where places are.
 local SORTED = "in<uint32_t, 1> sorted_at, in<uint32_t, 1> begins, in<uint32_t, 1> state"
 local CHOOSE = "const auto pushed = PUSHED; const uint32_t *const order = "
-  .. "pushed.order_of(&sorted_at(0), celer::sort_state::passes_of(&state(0)));"
+  .. "pushed.order_of(&sorted_at(0), pushed.sort_state(&state(0))->passes); "
+  .. "const auto value_at = [&](int64_t k) { return pushed.value(order[k]); };"
 
 -- C++ of a and b; of fractions what is NaN stays so. Whole numbers wrap.
 local operators = { sum = "WIDE(a) + WIDE(b)", prod = "WIDE(a) * WIDE(b)", ["and"] = "a & b",
   ["or"] = "a | b", min = "b < a || b != b ? b : a", max = "a < b || b != b ? b : a" }
+
+local FEW = { 8, 10 } -- bits of keys up to which they are few: those that kernels are compiled for
+--- Of few keys: items of a group; places of a tile for each of them, by bits; pieces at most, as
+--- routed_few::most_pieces. Specs have others; without pieces no keys are few.
+M.shape = { group = 512, each = { [8] = 4, [10] = 8 }, pieces = 256 }
+local few = [[
+using route_few_keys = celer::routed_few<T, MOST, BITS, GROUP, EACH>;
+kernel void route_few(group<1> g, in<uint64_t, 1> arena, inout<uint32_t, 1> state,
+                      inout<uint64_t, 1> wrong, MADE SLOTS, int pieces,
+                      local<celer::room_line, (HELD + 63) / 64> room,
+                      local<uint32_t, route_few_keys::words> words,
+                      local<uint64_t, CELER_WARP_ROOM(GROUP)> warps) {
+  const route_few_keys few = {PUSHED, &state(0), pieces, (unsigned long long *)&wrong(told), g,
+                   &room[0].at[0], &words[0], &warps[0]};
+  few.MAKE;
+}
+#ifdef CELER_CUDA
+template <>
+constexpr int celer::resident<&route_few, celer::signature<decltype(&route_few)>> = 2;
+#endif
+]]
+local few_append = few:gsub("MADE", APPENDED):gsub("HELD", "route_few_keys::room"):gsub("MAKE",
+  "append(&offsets(0), &values(0), &count(), room_for)")
+local few_combine = operator .. few:gsub("MADE",
+  "out<T, 1> sorted, MODE<T, TO> to, E identity,"):gsub("HELD",
+  "(route_few_keys::room > STAGED ? route_few_keys::room : STAGED)"):gsub("MAKE",
+  "combine<E, WIDTH, route_combine, SOME>(&sorted(0), (E *)&to(START), KEEP, identity)")
 
 local zeros = { "0", "0, 0", "0, 0, 0" }
 
@@ -122,12 +153,14 @@ local zeros = { "0", "0, 0", "0, 0, 0" }
 ---@field adders? integer  items of a group that combine what came to one key
 ---@field identity? ffi.cdata*
 
-local function kernel_for(source, type_, more)
-  local given = { T = type_.name, GROUP = tostring(GROUP), EACH = tostring(EACH),
-    RESIDENT = tostring(RESIDENT), BLOCK = tostring(BLOCK), SLOTS = SLOTS,
-    SORTED = SORTED, PUSHED = PUSHED:format(type_.name) }
-  given.CHOOSE = CHOOSE:gsub("PUSHED", given.PUSHED)
-  local key = { given.T }
+local function kernel_for(source, d, more)
+  local most, pushed = d.what.most, PUSHED
+  if most > OFTEN_MOST then most = 0 end
+  pushed = pushed:format(d.type.name, most)
+  local given = { T = d.type.name, MOST = tostring(most), GROUP = tostring(GROUP),
+    EACH = tostring(EACH), RESIDENT = tostring(RESIDENT), BLOCK = tostring(BLOCK), SLOTS = SLOTS,
+    SORTED = SORTED, PUSHED = pushed, CHOOSE = CHOOSE:gsub("PUSHED", pushed) }
+  local key = { given.T, given.MOST }
   for k, v in sorted_pairs(more) do given[k], key[#key + 1] = v, k .. v end
   return alone.kernel(source, given, table.concat(key, " "))
 end
@@ -135,6 +168,13 @@ end
 -- As kernels take them; and what comes behind.
 local function slots_of(d, ...)
   return d.what.values / 8, d.items, d.what.most, d.what.pitch, d.ends, d.told, ...
+end
+
+-- One of FEW, if there are so few keys.
+local function bits_for(ends)
+  for _, bits in ipairs(FEW) do
+    if ends <= 2 ^ bits and M.shape.pieces > 0 then return bits end
+  end
 end
 
 --- Whether a task's pushes can be delivered so.
@@ -147,8 +187,9 @@ function M.serves(routed, arena, space)
   local places, ends, room = routed.most, 1, core.room()
   for d = 1, space.dims do places = places * (space.hi[d] - space.box.min[d - 1]) end
   for _, n in ipairs(routed.extents) do ends = ends * n end
+  local beside = not bits_for(ends) and SORTING or routed.how == "append" and 0 or routed.type.size
   return places < MOST_PLACES and ends > 0 and ends < MOST_PLACES
-    and (room == 0 or arena.buffer.bytes + routed.buffer.bytes + SORTING * places <= room)
+    and (room == 0 or arena.buffer.bytes + routed.buffer.bytes + beside * places <= room)
     and not (routed.how == "append" and routed.keep)
 end
 
@@ -164,29 +205,62 @@ local function plan_sort(d, routed)
   local numbers = math.max(is_append and routed.buffer.size[0] or 0, d.ends + 1)
   d.counting = math.min(GROUPS, math.ceil(d.items * d.what.most / GROUP))
   d.finishing = math.min(GROUPS, math.ceil(numbers / GROUP))
-  d.sort = kernel_for(sort, d.type, { PASSES = tostring(passes_for(d.ends)),
-    FEWER = tostring(passes_for(d.ends - 1)), MAKE = is_append and APPEND or BEGIN,
-    MADE = is_append and APPENDED:format(d.type.name) or BEGINS })
+  d.sort = kernel_for(is_append and sort_append or sort_combine, d,
+    { PASSES = tostring(passes_for(d.ends)), FEWER = tostring(passes_for(d.ends - 1)) })
 end
 
-local function plan_combine(d, routed)
+-- Values of a key, on average, from which on a group combines them, of so many items, which fetch
+-- so many bytes at once: the last that suit.
+local function group_for(d, list)
+  local by
+  for _, group in ipairs(list) do
+    if d.items * d.what.most >= group.many * d.ends then by = group end
+  end
+  local bytes = (by or list[1]).bytes
+  return by, math.max(math.floor(bytes / d.type.size / BLOCK), 1) * BLOCK
+end
+
+-- What kernels that combine are told.
+local function combining(d, routed, more)
   local what, to = d.what, routed.buffer
   local type_ = types.number(what.class, what.number)
   local wide = what.class == "f" and type_.name or what.number == 8 and "uint64_t" or "uint32_t"
-  local by
-  for _, group in ipairs(groups) do
-    if d.items * what.most >= group.many * d.ends then by = group end
-  end
-  local some = math.max(math.floor((by or groups[1]).bytes / d.type.size / BLOCK), 1) * BLOCK
-  local list = kernel_for(combine, d.type, { SOME = tostring(some), E = type_.name,
-    WIDTH = tostring(what.count), OPERATOR = operators[what.op]:gsub("WIDE", wide),
-    TO = tostring(to.dims),
-    START = zeros[to.dims], MODE = routed.keep and "inout" or "out", KEEP = tostring(routed.keep) })
   local identity = ffi.new(ffi.typeof("$[1]", type_.ctype))
   if what.identity then ffi.copy(identity, what.identity, type_.size) end
   d.identity = identity[0]
+  more.E, more.WIDTH, more.OPERATOR = type_.name, tostring(what.count),
+    operators[what.op]:gsub("WIDE", wide)
+  more.TO, more.START, more.KEEP = tostring(to.dims), zeros[to.dims], tostring(routed.keep)
+  more.MODE = routed.keep and "inout" or "out"
+  return more
+end
+
+local function plan_combine(d, routed)
+  local by, some = group_for(d, groups)
+  local list = kernel_for(combine, d, combining(d, routed, { SOME = tostring(some) }))
   d.adders = by and by.items
   d.combine = d.adders and list.route_combine_many or list.route_combine_some
+end
+
+local function plan_few(d, routed)
+  local bits, group, pieces = bits_for(d.ends), M.shape.group, M.shape.pieces
+  local each = M.shape.each[bits]
+  local more = { BITS = tostring(bits), GROUP = tostring(group), EACH = tostring(each) }
+  local tiles = math.ceil(d.items * d.what.most / (group * each))
+  d.pieces = math.ceil(tiles / math.ceil(tiles / pieces))
+  d.group = group
+  d.groups = d.pieces
+  if d.what.bins then
+    d.few = kernel_for(few_append, d, more)
+  else
+    local by, some = group_for(d, few_groups)
+    if not by then some = 0 end
+    more.SOME, more.STAGED = tostring(some), tostring((some + some / BLOCK) * d.type.size)
+    d.few = kernel_for(few_combine, d, combining(d, routed, more))
+    d.groups = math.max(d.pieces, by and d.ends or math.ceil(d.ends / group))
+    d.groups = math.min(d.groups, pieces)
+  end
+  return 16 + 32 + (2 + d.pieces) * 2 ^ bits -- routed_few::state
 end
 
 -- What stays the same where a task comes again, which then has the same `what`.
@@ -199,47 +273,72 @@ local function plan_for(what, routed, arena)
   for _, n in ipairs(what.items) do d.items = d.items * n end
   for _, n in ipairs(what.size) do d.ends = d.ends * n end
   arena.wrong = arena.wrong or buffers.new("uint64_t", { WRONG * OFTEN }, { init = 0 })
-  arena.state = arena.state or alone.zeros(call, "uint32_t",
-    radix.words(d.items * what.most, GROUP * EACH))
+  local words
+  if bits_for(d.ends) then
+    words = plan_few(d, routed)
+  else
+    words = radix.words(d.items * what.most, GROUP * EACH)
+    plan_sort(d, routed)
+    if not what.bins then plan_combine(d, routed) end
+  end
+  arena.state = arena.state or alone.zeros(call, "uint32_t", words)
   d.wrong, d.state = arena.wrong, arena.state
-  plan_sort(d, routed)
-  if not what.bins then plan_combine(d, routed) end
   plans[what] = d
   return d
 end
 
--- Puts keys in order in `sorted`, and places beside them; and appends, or says where each key
--- begins.
-local function submit_sort(d, sorted, declare)
+local function submit(d, groups_, group, kernel, declare)
+  alone.run(call, groups_ * group, group, kernel, function(cg)
+    return cg:read(d.arena, mapper.all), declare(cg)
+  end)
+end
+
+-- As kernels take what append writes; then what comes behind.
+local function appended(cg, d, routed, count, ...)
   local all = mapper.all
-  alone.run(call, math.max(d.counting, d.finishing) * GROUP, GROUP, d.sort, function(cg)
-    return cg:read(d.arena, all), cg:discard_write(sorted, all), cg:read_write(d.state, all),
-      cg:read_write(d.wrong, all), declare(cg)
-  end)
+  return cg:discard_write(routed.offsets, all), cg:discard_write(routed.buffer, all),
+    cg:discard_write(count, all), routed.buffer.size[0], slots_of(d, ...)
 end
 
-local function submit_append(d, routed, sorted)
-  local all, room = mapper.all, routed.buffer.size[0]
-  local count = routed.list and routed.list.count or alone.scratch("int64_t")
-  submit_sort(d, sorted, function(cg)
-    return cg:discard_write(routed.offsets, all), cg:discard_write(routed.buffer, all),
-      cg:discard_write(count, all), room, slots_of(d, d.counting, d.finishing)
-  end)
-  if not routed.list then alone.done(count) end
+local function written(cg, routed)
+  return cg[routed.keep and "read_write" or "discard_write"](cg, routed.buffer, mapper.all)
 end
 
-local function submit_combine(d, routed, sorted)
-  local all, begins = mapper.all, alone.scratch("uint32_t", d.ends + 1)
-  submit_sort(d, sorted, function(cg)
-    return cg:discard_write(begins, all), slots_of(d, d.counting, d.finishing)
+-- By one launch.
+local function submit_few(d, routed, count)
+  local all = mapper.all
+  local sorted = not d.what.bins and alone.scratch(d.type, d.items * d.what.most)
+  submit(d, d.groups, d.group, d.few, function(cg)
+    local state, wrong = cg:read_write(d.state, all), cg:read_write(d.wrong, all)
+    if d.what.bins then return state, wrong, appended(cg, d, routed, count, d.pieces) end
+    return state, wrong, cg:discard_write(sorted, all), written(cg, routed), d.identity,
+      slots_of(d, d.pieces)
   end)
-  alone.run(call, d.ends * (d.adders or 1), d.adders, d.combine, function(cg)
-    return cg:read(d.arena, all), cg:read(sorted, all), cg:read(begins, all),
-      cg:read(d.state, all),
-      cg[routed.keep and "read_write" or "discard_write"](cg, routed.buffer, all),
-      slots_of(d, d.identity)
+  if sorted then alone.done(sorted) end
+end
+
+-- Puts keys in order, and places beside them; and appends, or says where each key begins, and
+-- combines by another launch.
+local function submit_sort(d, routed, count)
+  local all, bins = mapper.all, d.what.bins
+  local sorted = alone.scratch("uint32_t", 4 * d.items * d.what.most)
+  local begins = not bins and alone.scratch("uint32_t", d.ends + 1)
+  submit(d, math.max(d.counting, d.finishing), GROUP, d.sort, function(cg)
+    local to, state, wrong = cg:discard_write(sorted, all), cg:read_write(d.state, all),
+      cg:read_write(d.wrong, all)
+    if bins then
+      return to, state, wrong, appended(cg, d, routed, count, d.counting, d.finishing)
+    end
+    return to, state, wrong, cg:discard_write(begins, all), slots_of(d, d.counting, d.finishing)
   end)
-  alone.done(begins)
+  if begins then
+    alone.run(call, d.ends * (d.adders or 1), d.adders, d.combine, function(cg)
+      return cg:read(d.arena, all), cg:read(sorted, all), cg:read(begins, all),
+        cg:read(d.state, all), written(cg, routed), slots_of(d, d.identity)
+    end)
+    alone.done(begins)
+  end
+  alone.done(sorted)
 end
 
 -- ---- mistakes -----------------------------------------------------------------
@@ -288,9 +387,10 @@ end
 function M.deliver(routed, what, text, arena)
   local d = plan_for(what, routed, arena)
   d.told = note(d.wrong, text)
-  local sorted = alone.scratch("uint32_t", 4 * d.items * what.most)
-  ;(what.bins and submit_append or submit_combine)(d, routed, sorted)
-  alone.done(sorted)
+  local of_list = routed.list
+  local count = what.bins and (of_list and of_list.count or alone.scratch("int64_t"))
+  ;(d.few and submit_few or submit_sort)(d, routed, count)
+  if what.bins and not of_list then alone.done(count) end
 end
 
 return M

@@ -16,7 +16,8 @@ local q = celer.queue()
 
 local first, count = tonumber(arg[1]), tonumber(arg[2])
 local steps = tonumber(arg[3]) or 12
-if arg[4] == "gpu" then require("celer.arrays.alone").always = true end
+local on_gpu = arg[4] == "gpu" and require "celer.arrays.routed"
+if on_gpu then require("celer.arrays.alone").always = true end
 local random, between, chance, one_of = dice.random, dice.between, dice.chance, dice.one_of
 local float = ffi.typeof "float"
 
@@ -533,9 +534,15 @@ local function compare()
 end
 
 local function make(seed)
-  -- 256 keys take a digit of a GPU's sort, or two where some places hold none.
-  local n, rows = chance(15) and 256 or between(1, 30), between(1, 6)
-  if n == 256 then note "256 keys" end
+  -- 256 keys take a digit of a GPU's sort, or two where some places hold none. Up to 1024 it takes
+  -- few keys by one launch; of few pieces some have several tiles.
+  local n, rows = chance(30) and one_of { 256, 256, 400, 1024 } or between(1, 30), between(1, 6)
+  if n > 30 then note(n .. " keys") end
+  if on_gpu then
+    local shape = on_gpu.shape
+    shape.pieces, shape.group = one_of { 0, 1, 2, 256 }, one_of { 64, 64, 512 }
+    note(shape.pieces .. " pieces")
+  end
   p = { seed = seed, n = n, rows = rows, flag = celer.scalar("int", 1),
     reals = celer.buffer("double", { n }, { init = 1 }),
     wholes = celer.buffer("int", { 2, 2, 4 }, { init = 5 }),
