@@ -5,7 +5,8 @@ namespace celer {
 enum flag : unsigned {
   flag_lane = 0xff,
   flag_shared = 0x100,
-  flag_onto = 0x200
+  flag_onto = 0x200,
+  flag_alone = 0x400 // one block is all that there is
 };
 
 __device__ __forceinline__ unsigned thread_number() {
@@ -229,13 +230,24 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     }
   };
 
-  // The sum of a block goes to the row as those of an array do.
+  // The sum of a block goes to the row as those of an array do. A block alone
+  // makes the row beside, and writes it once: nothing begins it.
   template <int K, class T> struct one<K, fixed_reducer<T, 0>> {
     static constexpr index bytes = 0;
     static constexpr bool is_array = false;
 
+    using limb = typename fixed<T>::limb;
+    static constexpr unsigned words = sizeof(fixed<T>) / sizeof(limb);
+
     static __device__ __forceinline__ fixed<T> *row(const packed &a) {
       return (fixed<T> *)of<T>(a, sig::argument_at(K)).row;
+    }
+    static __device__ __forceinline__ limb *beside() {
+      __shared__ limb room[words];
+      return room;
+    }
+    static __device__ __forceinline__ bool is_alone(const packed &a) {
+      return traits<first>::kind != a_group && (a.where.flags & flag_alone);
     }
     static __device__ __forceinline__ to_fixed<T> &value(all &p) {
       return static_cast<part<K, fixed_reducer<T, 0>> &>(p).value;
@@ -244,7 +256,11 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     template <bool>
     static __device__ __forceinline__ void begin(const packed &a, all &p,
                                                  unsigned &) {
-      value(p).begin(row(a));
+      if (!is_alone(a)) return value(p).begin(row(a));
+      for (unsigned i = thread_number(); i < words; i += thread_count())
+        beside()[i] = 0;
+      __syncthreads();
+      value(p).begin((fixed<T> *)beside());
     }
     static __device__ __forceinline__ reducer<T, 0> give(const packed &, all &p,
                                                          const first &) {
@@ -253,7 +269,7 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
     template <bool>
     static __device__ __forceinline__ void merge(const packed &, all &) {
     }
-    static __device__ __forceinline__ void leave(const packed &, all &p) {
+    static __device__ __forceinline__ void leave(const packed &a, all &p) {
       const auto both = [](to_fixed<T> x, const to_fixed<T> &y) {
         x.add(y.a);
         x.add(y.b);
@@ -262,6 +278,10 @@ struct reducing<F, signature<void (*)(Item, P...)>> {
       };
       to_fixed<T> x = across_block(both, value(p));
       if (thread_number() == 0) x.flush();
+      if (!is_alone(a)) return;
+      __syncthreads();
+      for (unsigned i = thread_number(); i < words; i += thread_count())
+        ((limb *)row(a))[i] = beside()[i];
     }
     static __device__ __forceinline__ void end(const packed &) {
     }

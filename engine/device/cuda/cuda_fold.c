@@ -614,7 +614,7 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
   }
   if (fused->reduces) { /* as by itself, and so what its blocks come to */
     cel__cuda_reduce_grid(of.block, of.grid);
-    CUresult code = cel__cuda_reduce_begin(cuda, device, &step,
+    CUresult code = cel__cuda_reduce_begin(cuda, device, &step, false,
                                            at - step.work->cuda->bytes, stream);
     if (code != CUDA_SUCCESS) return code;
   }

@@ -383,10 +383,14 @@ static CUresult launch_call(launching *l, int32_t device, uint32_t lane,
   if (reduces)
     l->shared = cel__cuda_reduce_shared(job, blocks_of(job, of->grid));
   if (l->shared > 0) lane |= CEL__LAUNCH_SHARED;
+  bool is_alone = job->work->work_group[0] == 0 &&
+                  is_countable(&job->call.chunk) &&
+                  blocks_of(job, of->grid) == 1;
+  if (is_alone) lane |= CEL__LAUNCH_ALONE;
   pack(kernel, job, l->checks, reduces ? lane : of->each - 1, l->arguments);
   if (reduces) {
-    CUresult code =
-        cel__cuda_reduce_begin(l->cuda, device, job, l->arguments, l->stream);
+    CUresult code = cel__cuda_reduce_begin(l->cuda, device, job, is_alone,
+                                           l->arguments, l->stream);
     if (code != CUDA_SUCCESS) return code;
   }
   if (job->work->work_group[0] > 0) return launch_groups(l);

@@ -61,17 +61,16 @@ static CUresult launch(const cel_cuda *cuda, CUfunction function, int64_t n,
 }
 
 CUresult cel__cuda_reduce_begin(const cel_cuda *cuda, int32_t device,
-                                const cel_job *job, void *arguments,
-                                CUstream stream) {
+                                const cel_job *job, bool is_alone,
+                                void *arguments, CUstream stream) {
   const cel_cuda_kernel *kernel = job->work->cuda;
   CUfunction begin = kernel->begin[device];
   int64_t n = 0;
   for (int32_t i = 0; i < job->work->reducers; ++i) {
     const cel_reducer *r = &job->work->reducer[i];
     int64_t own = cel_box_volume(&r->extent);
-    if (own > n &&
-        (argument_of(kernel, r->view)->array || r->by.op == CEL_OP_FIXED))
-      n = own;
+    bool is_shared = r->by.op == CEL_OP_FIXED && !is_alone;
+    if (own > n && (argument_of(kernel, r->view)->array || is_shared)) n = own;
   }
   if (n == 0) return CUDA_SUCCESS;
   return launch(cuda, begin, n, arguments, stream);

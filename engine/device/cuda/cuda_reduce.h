@@ -13,7 +13,11 @@
 
 #ifndef CEL_CDEF
 /* celer::flag: the lane in the low byte, and these. */
-enum { CEL__LAUNCH_SHARED = 0x100, CEL__LAUNCH_ONTO = 0x200 };
+enum {
+  CEL__LAUNCH_SHARED = 0x100,
+  CEL__LAUNCH_ONTO = 0x200,
+  CEL__LAUNCH_ALONE = 0x400
+};
 /* Blocks of one launch, of items and of groups, at most. */
 enum { CEL__REDUCE_BLOCKS = 4096, CEL__REDUCE_GROUPS = 16384 };
 
@@ -27,10 +31,11 @@ void cel__cuda_reduce_groups(const int64_t groups[3], int64_t most[3]);
  * where atomics in the device's memory are to do: they are too large, or too
  * few items come to a block. */
 uint32_t cel__cuda_reduce_shared(const cel_job *job, int64_t blocks);
-/* Puts what begins the arrays' rows on the stream. */
+/* Puts what begins rows that blocks add to on the stream: those of arrays, and
+ * of sums in fixed point unless one block `is_alone`. */
 CUresult cel__cuda_reduce_begin(const cel_cuda *cuda, int32_t device,
-                                const cel_job *job, void *arguments,
-                                CUstream stream);
+                                const cel_job *job, bool is_alone,
+                                void *arguments, CUstream stream);
 /* Puts a work that `combines` on the stream. */
 CUresult cel__cuda_reduce_combine(const cel_cuda *cuda, int32_t device,
                                   const cel_job *job, CUstream stream);
