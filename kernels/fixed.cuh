@@ -96,9 +96,10 @@ template <class T> struct fixed {
     if (plus || minus) return number(infinite, minus);
     const bool negative = at[limbs - 1] >> 63 != 0;
     const fixed size = negative ? negated() : *this;
-    int top = limbs - 1;
-    CELER_ROLLED
-    while (top > 0 && size.at[top] == 0) --top;
+    int top = 0; // without a way out, so that many are looked at at a time
+#pragma unroll 8
+    for (int i = 1; i < limbs; ++i)
+      if (size.at[i] != 0) top = i;
     int last = top * 64 - 1; // the number of the first bit that is 1
     for (limb x = size.at[top]; x != 0; x >>= 1) ++last;
     if (last < digits) return number(size.at[0], negative && last >= 0);

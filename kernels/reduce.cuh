@@ -277,7 +277,8 @@ template <class T>
 CELER_FN void combine_fixed(int how, const fixed<T> *rows, index first,
                             index end, index pitch, void *into, index i) {
   fixed<T> sum = {};
-  for (index r = first; r < end; ++r)
+  if (first < end) sum = rows[first * pitch + i]; // all on its way at once
+  for (index r = first + 1; r < end; ++r)
     sum.template add<false>(rows[r * pitch + i]);
   if ((how & how_settles) == 0) {
     fixed<T> *row = (fixed<T> *)into + i;
