@@ -269,7 +269,8 @@ local plans = setmetatable({}, { __mode = "k" })
 local function plan_for(what, routed, arena)
   local d = plans[what]
   if d then return d end
-  d = { what = what, type = routed.type, arena = arena.buffer, items = 1, ends = 1 }
+  d = { what = what, type = routed.type, arena = arena.buffer, items = 1, ends = 1, kept = {},
+    kept_combine = {} }
   for _, n in ipairs(what.items) do d.items = d.items * n end
   for _, n in ipairs(what.size) do d.ends = d.ends * n end
   arena.wrong = arena.wrong or buffers.new("uint64_t", { WRONG * OFTEN }, { init = 0 })
@@ -287,57 +288,49 @@ local function plan_for(what, routed, arena)
   return d
 end
 
-local function submit(d, groups_, group, kernel, declare)
-  alone.run(call, groups_ * group, group, kernel, function(cg)
-    return cg:read(d.arena, mapper.all), declare(cg)
-  end)
-end
-
--- As kernels take what append writes; then what comes behind.
-local function appended(cg, d, routed, count, ...)
-  local all = mapper.all
-  return cg:discard_write(routed.offsets, all), cg:discard_write(routed.buffer, all),
-    cg:discard_write(count, all), routed.buffer.size[0], slots_of(d, ...)
-end
-
-local function written(cg, routed)
-  return cg[routed.keep and "read_write" or "discard_write"](cg, routed.buffer, mapper.all)
-end
+-- How kernels access what they are given.
+local read, write, both = "read", "discard_write", "read_write"
+local modes = {
+  few = { append = { read, both, both, write, write, write },
+    combine = { read, both, both, write, write }, keep = { read, both, both, write, both } },
+  sort = { append = { read, write, both, both, write, write, write },
+    combine = { read, write, both, both, write } },
+  combine = { combine = { read, read, read, read, write },
+    keep = { read, read, read, read, both } },
+}
 
 -- By one launch.
 local function submit_few(d, routed, count)
-  local all = mapper.all
-  local sorted = not d.what.bins and alone.scratch(d.type, d.items * d.what.most)
-  submit(d, d.groups, d.group, d.few, function(cg)
-    local state, wrong = cg:read_write(d.state, all), cg:read_write(d.wrong, all)
-    if d.what.bins then return state, wrong, appended(cg, d, routed, count, d.pieces) end
-    return state, wrong, cg:discard_write(sorted, all), written(cg, routed), d.identity,
-      slots_of(d, d.pieces)
-  end)
-  if sorted then alone.done(sorted) end
+  local n, list = d.groups * d.group, modes.few
+  if count then
+    return alone.run_again(d.kept, call, n, d.group, d.few, list.append,
+      { d.arena, d.state, d.wrong, routed.offsets, routed.buffer, count },
+      { routed.buffer.size[0], slots_of(d, d.pieces) })
+  end
+  local sorted = alone.scratch(d.type, d.items * d.what.most)
+  alone.run_again(d.kept, call, n, d.group, d.few, routed.keep and list.keep or list.combine,
+    { d.arena, d.state, d.wrong, sorted, routed.buffer }, { d.identity, slots_of(d, d.pieces) })
+  alone.done(sorted)
 end
 
 -- Puts keys in order, and places beside them; and appends, or says where each key begins, and
 -- combines by another launch.
 local function submit_sort(d, routed, count)
-  local all, bins = mapper.all, d.what.bins
   local sorted = alone.scratch("uint32_t", 4 * d.items * d.what.most)
-  local begins = not bins and alone.scratch("uint32_t", d.ends + 1)
-  submit(d, math.max(d.counting, d.finishing), GROUP, d.sort, function(cg)
-    local to, state, wrong = cg:discard_write(sorted, all), cg:read_write(d.state, all),
-      cg:read_write(d.wrong, all)
-    if bins then
-      return to, state, wrong, appended(cg, d, routed, count, d.counting, d.finishing)
-    end
-    return to, state, wrong, cg:discard_write(begins, all), slots_of(d, d.counting, d.finishing)
-  end)
-  if begins then
-    alone.run(call, d.ends * (d.adders or 1), d.adders, d.combine, function(cg)
-      return cg:read(d.arena, all), cg:read(sorted, all), cg:read(begins, all),
-        cg:read(d.state, all), written(cg, routed), slots_of(d, d.identity)
-    end)
-    alone.done(begins)
+  local n, list = math.max(d.counting, d.finishing) * GROUP, modes.sort
+  if count then
+    alone.run_again(d.kept, call, n, GROUP, d.sort, list.append,
+      { d.arena, sorted, d.state, d.wrong, routed.offsets, routed.buffer, count },
+      { routed.buffer.size[0], slots_of(d, d.counting, d.finishing) })
+    return alone.done(sorted)
   end
+  local begins = alone.scratch("uint32_t", d.ends + 1)
+  alone.run_again(d.kept, call, n, GROUP, d.sort, list.combine,
+    { d.arena, sorted, d.state, d.wrong, begins }, { slots_of(d, d.counting, d.finishing) })
+  alone.run_again(d.kept_combine, call, d.ends * (d.adders or 1), d.adders, d.combine,
+    modes.combine[routed.keep and "keep" or "combine"],
+    { d.arena, sorted, begins, d.state, routed.buffer }, { slots_of(d, d.identity) })
+  alone.done(begins)
   alone.done(sorted)
 end
 

@@ -166,27 +166,35 @@ local function state_for(tiles, cell)
   if not of or of.tiles ~= tiles or of.launch == MOST_LAUNCHES then
     if of then of.state:free() end
     local size = 1 + (tiles + 2 * math.ceil(tiles / 32)) * cell
-    of = { tiles = tiles, state = alone.zeros(call, "uint64_t", size), launch = 0 }
+    of = { tiles = tiles, state = alone.zeros(call, "uint64_t", size), launch = 0,
+      runs = setmetatable({}, { __mode = "k" }) }
     kept[cell] = of
   end
   of.launch = of.launch + 1
-  return of.state, of.launch
+  return of
 end
+
+-- What is kept of scans by a kernel of so many elements.
+local function kept_for(state, kernel, n)
+  local run = state.runs[kernel]
+  if not run or run.n ~= n then
+    run = { n = n }
+    state.runs[kernel] = run
+  end
+  return run
+end
+
+local in_place_modes, modes = { "read_write", "read_write" },
+  { "read", "discard_write", "read_write" }
 
 local function scan_chained(form, out, from, exclusive, identity)
   local n, in_place = from.size[0], out == from
   local tiles = math.ceil(n / form.tile)
-  local state, launch = state_for(tiles, math.ceil(form.type.size / 4))
+  local of = state_for(tiles, math.ceil(form.type.size / 4))
   local kernel = kernel_for(in_place and chained_in_place or chained, form)
-  local all, is_exclusive = mapper.all, exclusive and 1 or 0
-  alone.run(call, tiles * form.threads, form.threads, kernel, function(cg)
-    if in_place then
-      return cg:read_write(out, all), cg:read_write(state, all), tiles, launch, n, is_exclusive,
-        identity
-    end
-    return cg:read(from, all), cg:discard_write(out, all), cg:read_write(state, all), tiles, launch,
-      n, is_exclusive, identity
-  end)
+  alone.run_again(kept_for(of, kernel, n), call, tiles * form.threads, form.threads, kernel,
+    in_place and in_place_modes or modes, in_place and { out, of.state } or { from, out, of.state },
+    { tiles, of.launch, n, exclusive and 1 or 0, identity })
 end
 
 -- So many groups of so many items; of one item: these alone.

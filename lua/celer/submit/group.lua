@@ -349,8 +349,8 @@ end
 
 -- Flat words for the core: per access buffer, mode, rule, parameters; of what is
 -- reduced into the identity in place of a rule, and the operator. `task` is its name; the
--- rest is how it is divided.
-local function flatten(accesses, task, space, divided, handles, on_devices)
+-- rest is how it is divided. In `at` it notes where the buffer of each access is.
+local function flatten(accesses, task, space, divided, handles, on_devices, at)
   if #accesses == 0 then return none end
   local out = { false, false, false, false, false, false, false, false, false }
   local n, count = 0, 0
@@ -364,6 +364,7 @@ local function flatten(accesses, task, space, divided, handles, on_devices)
       rule, params = rules.bind(access, task, space, divided, handles, on_devices)
       mode = modes[access.spelt]
     end
+    if at then at[i] = n + 1 end
     out[n + 1] = access.buffer.handle
     out[n + 2] = mode
     out[n + 3] = rule
@@ -829,6 +830,52 @@ function M.prepare(self, range, kernel, ...)
   local divided, handles = divide(self, range)
   if not plans or not divided or effects_of(self) then return nil end
   return prepare(plans, label_of(self, kernel.name), divided, handles, self, range, ...)
+end
+
+-- ---- what is kept -------------------------------------------------------------
+
+---@class celer.kept_task  as core.submit_kernel takes it
+---@field range ffi.cdata*
+---@field divided ffi.cdata*
+---@field handles? table
+---@field list table  of accesses
+---@field at integer[]  where in it the buffer of each is
+---@field label string
+---@field module userdata
+---@field index integer
+---@field values table
+
+--- What a group's kernel comes to, to be submitted by submit_kept, also with other buffers of the
+--- same shapes and with other numbers; nil where more than a task comes of it. The group has its
+--- accesses, and gets no work.
+---@param self celer.command_group
+---@param range any  and what follows: as of parallel_for
+---@return celer.kept_task?
+function M.keep(self, range, kernel, ...)
+  if self.images or self.routes or effects_of(self) or self.more and self.more.when then
+    return nil
+  end
+  range = range_for(kernel, range)
+  local grouped = kernel.grouped and range or nil
+  local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
+  local used, values = arguments.part(kernel, space.dims, is_access, select("#", ...), ...)
+  if space.empty then return nil end
+  take(self, used)
+  complete(self, used)
+  local made = kernel.reduces and with_operators(kernel, used) or kernel
+  local divided, handles = division.resolve(self.hints, space.dims, SPLIT, grouped,
+    home_of(self, "cg:parallel_for", true))
+  local label, at = label_of(self, made.name), {}
+  return { range = space.core, divided = divided, handles = handles, at = at, label = label,
+    list = flatten(used, label, space, divided, handles, true, at), module = made.module,
+    index = made.index, values = values }
+end
+
+--- Submits it, at the user's line of now.
+---@param kept celer.kept_task
+function M.submit_kept(kept)
+  place.check(core.submit_kernel(kept.range, kept.divided, kept.handles, kept.list, kept.label,
+    kept.module, kept.index, kept.values))
 end
 
 -- ---- life -------------------------------------------------------------------

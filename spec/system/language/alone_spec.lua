@@ -391,7 +391,7 @@ end
 local k = celer.kernel [=[
   kernel void go(item<1> it, route<int> sums) { sums.push(it[0] % 9, 1); }
 ]=]
-for i, n in ipairs { 9000, 90000 } do
+for i, n in ipairs { 9000, 108000 } do
   local sums = celer.zeros("int", 9)
   q:submit(function(cg) cg:parallel_for(n, k.go, cg:route(sums, "sum")) end)
   same("sum", sums(3), n / 9)
