@@ -98,11 +98,6 @@ local function declare(cg, modes, used, values)
   return unpack(given, 1, #modes + #values)
 end
 
--- Keeps no buffer alive.
-local function forget(task)
-  for i = 1, #task.at do task.list[task.at[i]] = false end
-end
-
 local function keep(kept, call, n, group, kernel, modes, used, values)
   kept.count = (kept.count or 0) + 1
   if kept.count < PATIENCE or settings.looks then return end
@@ -113,7 +108,6 @@ local function keep(kept, call, n, group, kernel, modes, used, values)
   kept.given = values
   kept.task = groups.keep(cg, group and nd_range.new(n, group) or { n }, kernel,
     declare(cg, modes, used, values))
-  if kept.task then forget(kept.task) end
 end
 
 -- Whether it could be submitted so.
@@ -131,7 +125,6 @@ local function run_kept(kept, used, values)
   end
   for i = 1, #used do task.list[task.at[i]] = used[i].handle end
   groups.submit_kept(task)
-  forget(task)
   return true
 end
 

@@ -5,7 +5,8 @@
 --- which this depends: the range, kinds of arguments, captured functions and tables, and of
 --- numbers whether they are whole, and such. Numbers themselves are passed. Then the group that
 --- it came to is submitted as a prepared one (core_prepared.c), which compares the buffers'
---- shapes. Whatever differs goes the long way.
+--- shapes; or, if the kernel reduces, as group.lua keeps it, and the road compares numbers and
+--- shapes, too. Whatever differs goes the long way.
 local ffi = require "ffi"
 local balance = require "celer.submit.balance"
 local box = require "celer.box"
@@ -40,6 +41,7 @@ local is_kernel = functions.is_kernel
 ---@field kept any[]
 ---@field places table<string, integer>  variables that are found again, by what they are
 ---@field variables celer.lua_place[]
+---@field compares boolean  all that the core does not
 local Text = {}
 Text.__index = Text
 
@@ -83,6 +85,17 @@ function Text:range(range)
   end
 end
 
+-- How an argument reduces.
+function Text:reduction(name, given)
+  self:leave_if("getmetatable(%s) ~= Reduction or %s.operator ~= %s", name, name,
+    self:keep(given.operator))
+  if not given.options then return self:leave_if("%s.options", name) end
+  self:leave_if("not %s.options", name)
+  for _, option in ipairs { "include_current", "reproducible" } do
+    self:leave_if("%s.options.%s ~= %s", name, option, tostring(given.options[option]))
+  end
+end
+
 -- An argument that is a buffer, perhaps with a mapper: leaves it in `buffer_k`.
 function Text:buffer(k, argument, given, is_used)
   local name = "argument_" .. k
@@ -94,11 +107,14 @@ function Text:buffer(k, argument, given, is_used)
         given.edge.value ~= nil and self:keep(given.edge.value) or "nil")
     end
     name = name .. ".buffer"
+  elseif getmetatable(given) == functions.Reduction then
+    self:reduction(name, given)
+    name = name .. ".buffer"
   end
   self:add("local buffer_%d = %s", k, name)
   self:leave_if("getmetatable(buffer_%d) ~= Buffer or buffer_%d.type ~= %s", k, k,
     self:keep(argument.type))
-  if is_used then return end -- else the core compares its shape
+  if is_used and not self.compares then return end -- else the core compares its shape
   self:leave_if("buffer_%d.freed or buffer_%d.dims ~= %d", k, k, argument.dims)
   for d = 0, argument.dims - 1 do
     self:leave_if("buffer_%d.size[%d] ~= %s", k, d, number(argument.extents[d]))
@@ -140,6 +156,11 @@ function Text:uniform(k, node, made, is_held)
     or self:place(node.place))
   if type(now) == "boolean" or is_held then
     self:leave_if("value_%d ~= %s", k, type(now) == "boolean" and tostring(now) or number(now))
+    return false
+  end
+  if self.compares then
+    self:leave_if("value_%d ~= %s", k, self:keep(now))
+    if now == 0 then self:leave_if("1 / value_%d ~= %s", k, self:keep(1 / now)) end -- its sign
     return false
   end
   self:leave_if("type(value_%d) ~= 'number'", k)
@@ -185,8 +206,20 @@ function Text:fill(order, changes)
   return values
 end
 
+-- Puts buffers where they are in the list of what is kept.
+function Text:fill_kept(order, at)
+  local buffer = 0
+  for _, parameter in ipairs(order) do
+    if parameter.array then
+      buffer = buffer + 1
+      self:add("given[%d] = buffer_%d.handle", at[buffer], parameter.array)
+    end
+  end
+end
+
 local HEAD = [[
-local made, given, kept, submit, NOT, Buffer, Access, is_box, class_of, same_list, member = ...
+local made, given, kept, submit, NOT, Buffer, Access, Reduction, is_box, class_of, same_list,
+  member = ...
 local getmetatable, next, rawequal, select, type = getmetatable, next, rawequal, select, type
 ]]
 
@@ -195,7 +228,7 @@ local function member(t, key)
   if type(t) == "table" then return rawget(t, key) end
 end
 
-function Text:load(made, n, submit)
+function Text:load(made, given, n, submit)
   local names, variables = { "range" }, {}
   for k = 1, n do names[k + 1] = "argument_" .. k end
   for i = 1, #self.variables do variables[i] = "variable_" .. i end
@@ -203,8 +236,8 @@ function Text:load(made, n, submit)
     .. "return submit(made)\nend"):format(HEAD,
     #variables > 0 and "local " .. table.concat(variables, ", ") .. "\n" or "",
     table.concat(names, ", "), table.concat(self, "\n"))
-  local call = assert(loadstring(text, "=celer/submit/again.lua"))(made, structs.prepared(made),
-    self.kept, submit, NOT, buffers.Buffer, functions.Access, box.is_box,
+  local call = assert(loadstring(text, "=celer/submit/again.lua"))(made, given,
+    self.kept, submit, NOT, buffers.Buffer, functions.Access, functions.Reduction, box.is_box,
     kinds.class_of, variants.same_list, member)
   for i = 1, 255 do
     local name = debug.getupvalue(call, i)
@@ -215,6 +248,21 @@ function Text:load(made, n, submit)
 end
 
 -- ---- roads -----------------------------------------------------------------------------------
+
+local function submit_kept(kept)
+  require("celer.submit.group").submit_kept(kept)
+  return DONE
+end
+
+-- A road for a kernel that reduces.
+local function road_of_reduction(text, groups, group, range, made, n)
+  if #text.variables > MOST_PLACES then return false end
+  local kept = groups.keep(group, range, made.variant.kernel, unpack(made.passed, 1,
+    #made.variant.order))
+  if not kept then return nil end
+  text:fill_kept(made.variant.order, kept.at)
+  return { call = text:load(kept, kept.list, n, submit_kept), made = kept }
+end
 
 --- A road for a submission like this one; nil where there is none, and false where there can be
 --- none. It takes the range and what the kernel is given, buffers in the place of accesses.
@@ -227,10 +275,16 @@ end
 function M.road(kernel, group, at, range, ...)
   local groups = require "celer.submit.group"
   local made = functions.arrange(group, range, kernel, ...)
-  local text = setmetatable({ kept = {}, places = {}, variables = {} }, Text)
+  local reduces = made.variant.kernel.reduces
+  if reduces and at then return nil end
+  local text = setmetatable({ kept = {}, places = {}, variables = {}, compares = reduces }, Text)
   text:range(range)
   text:arguments(made)
-  local values = text:fill(made.variant.order, text:captured(made))
+  local changes = text:captured(made)
+  if reduces then
+    return road_of_reduction(text, groups, group, range, made, select("#", ...))
+  end
+  local values = text:fill(made.variant.order, changes)
   if #text.variables > MOST_PLACES then return false end
   local here = at or {}
   if not at then here.file, here.line = place.user() end
@@ -239,7 +293,8 @@ function M.road(kernel, group, at, range, ...)
     #made.variant.order))
   if not prepared then return prepared end
   local submit = at and ffi.C.cel_prepared_submit or core.submit_again
-  return { call = text:load(prepared, select("#", ...), submit), made = prepared }
+  return { call = text:load(prepared, structs.prepared(prepared), select("#", ...), submit),
+    made = prepared }
 end
 
 --- Submits a kernel in a group that has nothing else, by what it came to before; false where it

@@ -866,16 +866,19 @@ function M.keep(self, range, kernel, ...)
   local divided, handles = division.resolve(self.hints, space.dims, SPLIT, grouped,
     home_of(self, "cg:parallel_for", true))
   local label, at = label_of(self, made.name), {}
+  local list = flatten(used, label, space, divided, handles, true, at)
+  for i = 1, #at do list[at[i]] = false end
   return { range = space.core, divided = divided, handles = handles, at = at, label = label,
-    list = flatten(used, label, space, divided, handles, true, at), module = made.module,
-    index = made.index, values = values }
+    list = list, module = made.module, index = made.index, values = values }
 end
 
---- Submits it, at the user's line of now.
----@param kept celer.kept_task
+--- Submits it, at the user's line of now. Keeps no buffer alive.
+---@param kept celer.kept_task  with handles of buffers in its list
 function M.submit_kept(kept)
-  place.check(core.submit_kernel(kept.range, kept.divided, kept.handles, kept.list, kept.label,
+  local list, at = kept.list, kept.at
+  place.check(core.submit_kernel(kept.range, kept.divided, kept.handles, list, kept.label,
     kept.module, kept.index, kept.values))
+  for i = 1, #at do list[at[i]] = false end
 end
 
 -- ---- life -------------------------------------------------------------------

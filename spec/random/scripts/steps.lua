@@ -8,8 +8,9 @@
 --- read fields of buffers, kernels and libraries, which change between steps, or functions
 --- that are replaced. One side submits by q:submit, with every function run; one by a function
 --- of q:group; one by q:submit as it is, of forms without arguments also with closures made
---- anew. All hold what the tables hold. Says at the end how often what occurred; or the seed
---- that fails, and its steps.
+--- anew. Between them kernels written in Lua reduce the buffers of one side. All hold what the
+--- tables hold. Says at the end how often what occurred; or the seed that fails, and its steps.
+local again = require "celer.submit.again"
 local celer = require "celer"
 local dice = require "chance"
 local groups = require "celer.submit.prepared"
@@ -36,6 +37,12 @@ local by_code = recalled.submit
 function recalled.submit(...)
   local is_known = by_code(...)
   if is_known then note "recalled" end
+  return is_known
+end
+local by_road = again.submit
+function again.submit(...)
+  local is_known = by_road(...)
+  if is_known then note "reduced again" end
   return is_known
 end
 local bind = rules.bind
@@ -388,7 +395,75 @@ local function submit(loop)
   note(loop.name)
 end
 
+-- ---- reductions ----------------------------------------------------------------
+
+local factor, bound, shift, flag = 1, N, 0, true -- captured, the third one by a mapper
+local reducers = {
+  celer.kernel(function(i, from, total)
+    if i < bound then total:add(from[math.min(i + shift, N - 1)] * factor + (flag and 1 or 0)) end
+  end),
+  celer.kernel(function(i, from, total, more)
+    if i < bound then
+      total:combine(from[math.max(i - shift, 0)] * factor + more + (flag and 1 or 0))
+    end
+  end),
+}
+
+local onto = { include_current = true }
+local ways = { { "sum" }, { "max" }, { "min" }, { "sum", {} }, { "sum", onto }, { "max", onto },
+  { "min", onto } }
+local combine = { sum = function(a, b) return a + b end, max = math.max, min = math.min }
+local identity = { sum = 0, max = -math.huge, min = math.huge } -- an item always adds
+
+local roll_of_reduction = {
+  from = roll.from, to = function() return between(1, 2) end,
+  factor = function() return one_of { 0, 1, -1, 2 } end, more = function() return random(5) end,
+  bound = function() return one_of { N, 7, random(N) } end, hi = roll.hi,
+  lo = function() return one_of { 0, 0, random(9) } end, shift = function() return random(4) end,
+  way = function() return between(1, #ways) end, flag = function() return chance(50) end,
+  kernel = function() return between(1, 2) end,
+}
+local rolled_of_reduction = { "from", "to", "factor", "more", "bound", "hi", "lo", "shift", "way",
+  "way", "way", "flag", "kernel" }
+
+local function reduce_by(s)
+  local op, options = unpack(ways[s.way])
+  if s.kernel == 1 then op = "sum" end
+  factor, bound, shift, flag = s.factor, math.max(s.bound, s.lo + 1), s.shift, s.flag
+  local to, more = celer.reduce(program.totals[s.to], op, options), s.kernel == 2 and s.more or nil
+  local range = s.lo == 0 and { s.hi } or celer.box({ s.lo }, { s.hi })
+  q:parallel_for(range, reducers[s.kernel], program.sides[1][s.from], to, unpack { more })
+  local sum, held = options and options.include_current and program.held_totals[s.to]
+    or identity[op], program.held[s.from]
+  for i = s.lo, math.min(s.hi, bound) - 1 do
+    local at = s.kernel == 1 and math.min(i + s.shift, N - 1) or math.max(i - s.shift, 0)
+    sum = combine[op](sum, held[at] * s.factor + (more or 0) + (s.flag and 1 or 0))
+  end
+  program.held_totals[s.to] = sum
+  log[#log + 1] = ("reduced: %d into %d, %s of %d, [%d, %d) below %d"):format(s.from, s.to, op,
+    s.factor, s.lo, s.hi, s.bound)
+end
+
+-- The same several times, and with one thing changed.
+local function reduce()
+  local s = {}
+  for _, one in ipairs(rolled_of_reduction) do s[one] = roll_of_reduction[one]() end
+  for _ = 1, between(1, 6) do
+    for _ = 1, between(1, 4) do reduce_by(s) end
+    local one = one_of(rolled_of_reduction)
+    s[one] = roll_of_reduction[one]()
+  end
+  note "reduced"
+end
+
 local function compare()
+  local totals = { q:wait(program.totals[1], program.totals[2]) }
+  for i, total in ipairs(totals) do
+    if tonumber(total()) ~= program.held_totals[i] then
+      error(("seed %d, total %d: %d, the table has %d, after\n%s"):format(program.seed, i,
+        tonumber(total()), program.held_totals[i], table.concat(log, "\n")), 0)
+    end
+  end
   for i, held in ipairs(program.held) do
     local plain, prepared, known = q:wait(program.sides[1][i], program.sides[2][i],
       program.sides[3][i])
@@ -406,11 +481,14 @@ for seed = first, first + count - 1 do
   dice.begin(seed)
   log, program = {}, { seed = seed, sides = { {}, {}, {} }, held = {} }
   for i = 1, 3 do fresh(i) end
+  program.totals = { celer.scalar("int64_t", 0), celer.scalar("double", 0) }
+  program.held_totals = { 0, 0 }
   local loops = {}
   for i = 1, 3 do loops[i] = fresh_loop(one_of(names)) end
   for _ = 1, steps do
     local loop = one_of(loops)
     for _ = 1, between(1, 4) do submit(loop) end
+    if chance(15) then reduce() end
     if chance(5) then
       local i = between(1, 3)
       for _, side in ipairs(program.sides) do side[i]:free() end
@@ -426,6 +504,7 @@ for seed = first, first + count - 1 do
     end
   end
   compare()
+  for _, total in ipairs(program.totals) do total:free() end
 end
 local said = {}
 for what, times in celer.sorted_pairs(seen) do said[#said + 1] = what .. " " .. times end
