@@ -5,16 +5,19 @@ local kinds = require "kinds"
 
 local M = {}
 
---- Extents, by the dimensions of the range.
-M.extents = { { 32 }, { 6, 7 }, { 3, 4, 5 } }
+--- Extents of arrays, by the dimensions of the range.
+M.extents = { [0] = { 32 }, { 32 }, { 6, 7 }, { 3, 4, 5 } }
 
 --- What e holds beyond its edges, by what it is given as.
 M.edges = { "periodic", "clamped", "mirrored", "constant" }
 M.OUTSIDE = -2.5
 
---- Parameters of functions behind the coordinates: arrays, and those of no dimension.
+--- Parameters of functions behind the coordinates: arrays, then c, and those of no dimension.
 M.order = { "u", "w", "g", "b", "e", "v", "h", "o", "r" }
 M.scalars = { { "s", "double", -0.6875 }, { "z", "int", 3 }, { "y", "float", 1.625 } }
+
+--- And behind these, of a range of no dimensions, what it sets.
+M.set = { "a", "d", "f" }
 
 local body = celer.struct("celer_random_body", "float x; double y; uint32_t n; float2 z;")
 local fields = { x = "float", y = "double", n = "uint32_t", ["z.x"] = "float", ["z.y"] = "float" }
@@ -53,7 +56,24 @@ M.arrays = {
   h = { type = "float", at = { [""] = float_wave }, written = true },
   o = { type = "int", at = { [""] = function(k) return k - 7 end }, written = true },
   r = { type = "celer_random_body", types = fields, at = struct, written = true },
+  a = { type = "double", at = { [""] = function() return 0.3 end }, written = true, scalar = true },
+  d = { type = "float", at = { [""] = function() return 1.5 end }, written = true, scalar = true },
+  f = { type = "int", at = { [""] = function() return 7 end }, written = true, scalar = true },
 }
+
+--- Those of a range, with their extents, and which arguments they are.
+---@param dims integer
+---@return {name: string, extents: integer[], number: integer}[]
+function M.of(dims)
+  local out = {}
+  for k, name in ipairs(M.order) do
+    out[k] = { name = name, extents = M.extents[dims], number = k }
+  end
+  for k, name in ipairs(dims == 0 and M.set or {}) do
+    out[#M.order + k] = { name = name, extents = {}, number = #M.order + 1 + #M.scalars + k }
+  end
+  return out
+end
 
 local function flat(extents, index)
   local k = 0
@@ -75,11 +95,13 @@ end
 
 --- A buffer of a name.
 function M.buffer(name, dims)
-  local extents, array, init = M.extents[dims], M.arrays[name], {}
+  local array, init = M.arrays[name], {}
+  local extents = array.scalar and {} or M.extents[dims]
   local size = 1
   for _, n in ipairs(extents) do size = size * n end
   for k = 0, size - 1 do init[k + 1] = value_of(array, k) end
-  return celer.buffer(array.types and body or array.type, extents, { name = name, init = init })
+  return celer.buffer(array.types and body or array.type, extents, { name = name,
+    init = array.scalar and init[1] or init })
 end
 
 -- Where an index beyond the edges leads; nil for what a constant stands for.
@@ -134,7 +156,7 @@ function Data:value(name, k, field)
 end
 
 function Data:read(name, index, field)
-  if name == "e" then
+  if name == "e" and self.dims > 0 then
     local at = {}
     for d, n in ipairs(self.extents) do
       if type(index[d]) ~= "number" or index[d] % 1 ~= 0 then error("index of e", 0) end
@@ -146,13 +168,13 @@ function Data:read(name, index, field)
     end
     index = at
   end
-  local k = flat(self.extents, index)
+  local k = flat(M.arrays[name].scalar and {} or self.extents, index)
   note(self.reads[name], self.now, k)
   return self:value(name, k, field)
 end
 
 function Data:write(name, index, field, x)
-  local k = flat(self.extents, index)
+  local k = flat(M.arrays[name].scalar and {} or self.extents, index)
   note(self.writes[name], self.now, k)
   self.written[name][field][k] = x
 end
@@ -164,8 +186,10 @@ end
 ---@return reference.array
 function M.for_evaluator(name, dims, now)
   local array, size = M.arrays[name], {}
-  for d, n in ipairs(M.extents[dims]) do size[d - 1] = n end
-  return { dims = dims, type = array.type, types = array.types, size = size,
+  local extents = array.scalar and {} or M.extents[dims]
+  for d, n in ipairs(extents) do size[d - 1] = n end
+  return { dims = #extents, is_set = array.scalar, type = array.type, types = array.types,
+    size = size,
     read = function(index, field) return now.data:read(name, index, field) end,
     write = function(index, field, x) now.data:write(name, index, field, x) end }
 end
@@ -208,11 +232,15 @@ function Data:for_interpreter(name)
       __index = function(_, i)
         if i == "size" then return { [0] = unpack(self.extents) } end
         local index = behind(i)
-        return #index == self.dims and element(index) or level(index)
+        return #index == #self.extents and element(index) or level(index)
       end,
       __newindex = function(_, i, x) store(behind(i), x) end,
       __call = function(_, ...) return element { ... } end,
     })
+  end
+  if array.scalar then
+    return setmetatable({ set = function(_, x) store({}, x) end },
+      { __call = function() return element {} end })
   end
   return level {}
 end
@@ -221,6 +249,7 @@ end
 function Data:run(f, ...)
   local e = self.extents
   self.now = 0
+  if self.dims == 0 then return f(...) end
   for i = 0, e[1] - 1 do
     for j = 0, (e[2] or 1) - 1 do
       for k = 0, (e[3] or 1) - 1 do

@@ -36,7 +36,7 @@ local function total(m, first)
   return s
 end
 %s
-return function(%s, u, w, g, b, e, v, h, o, r, c, s, z, y)
+return function(%s)
 %s
 end, function(...) x, q, back, p.feed = ... end
 ]]
@@ -59,10 +59,13 @@ local function power_1(x) return 1 / x end
 local function power_2(x) return 1 / (x * x) end
 ]]
 
-local coordinates = { "i", "i, j", "i, j, k" }
+local behind = "u, w, g, b, e, v, h, o, r, c, s, z, y"
+local parameters = { [0] = behind .. ", a, d, f", "i, " .. behind, "i, j, " .. behind,
+  "i, j, k, " .. behind }
 
 local function load_function(case, with)
-  local chunk = assert(loadstring(frame:format(with, coordinates[case.dims], case.text),
+  if case.dims == 0 then with = with .. "local i = 5" end
+  local chunk = assert(loadstring(frame:format(with, parameters[case.dims], case.text),
     "=f" .. case.number))
   local extents = arrays.extents[case.dims]
   return chunk(extents[1], extents[2] or 3, extents[3] or 3, celer)
@@ -99,7 +102,7 @@ function M.new(number, dims, text)
   elseif not text then
     math.randomseed(number)
     for _ = 1, 4 do math.random() end
-    dims, text = make.body()
+    dims, text = make.body(number)
   end
   return setmetatable({ number = number, dims = dims, text = text,
     edge = arrays.edges[number % 4 + 1],
@@ -115,19 +118,15 @@ end
 
 -- ---- its runs ---------------------------------------------------------------------------------
 
-local function scalars()
-  local out = {}
-  for k, scalar in ipairs(arrays.scalars) do out[k] = scalar[3] end
-  return unpack(out)
-end
-
 -- What the interpreter does; nil if it takes too long.
 local function interpret(case)
   local data = arrays.new(case.dims, case.edge)
   local f, given = load_function(case, products), {}
-  for k, name in ipairs(arrays.order) do given[k] = data:for_interpreter(name) end
-  given[#given + 1] = C[1]
-  for _, x in ipairs { scalars() } do given[#given + 1] = x end
+  given[#arrays.order + 1] = C[1]
+  for k, scalar in ipairs(arrays.scalars) do given[#arrays.order + 1 + k] = scalar[3] end
+  for _, one in ipairs(arrays.of(case.dims)) do
+    given[one.number] = data:for_interpreter(one.name)
+  end
   jit.off(f, true)
   debug.sethook(function() error("it takes too long", 0) end, "", TOO_LONG)
   local ok, message = pcall(data.run, data, f, unpack(given))
@@ -141,14 +140,14 @@ end
 -- these may be others, and so may the arrays, in each run.
 local function new_evaluator(case)
   local self = { now = {}, given = {} }
-  for k, name in ipairs(arrays.order) do
-    self.given[k] = arrays.for_evaluator(name, case.dims, self.now)
-  end
   self.c = #arrays.order + 1
   self.given[self.c] = C[1]
-  for _, scalar in ipairs(arrays.scalars) do
-    self.given[#self.given + 1] = { dims = 0, type = scalar[2],
+  for k, scalar in ipairs(arrays.scalars) do
+    self.given[self.c + k] = { dims = 0, type = scalar[2],
       read = function() return scalar[3] end }
+  end
+  for _, one in ipairs(arrays.of(case.dims)) do
+    self.given[one.number] = arrays.for_evaluator(one.name, case.dims, self.now)
   end
   self.run, self.floats = evaluate.new(case.f, case.dims, self.given, case.writes_out)
   return self
@@ -185,9 +184,9 @@ local function same_whole(x, y) return x == y end -- an integer is no -0
 
 -- Calls f for each element and field of what is written.
 local function each(data, f)
-  local size = 1
-  for _, n in ipairs(data.extents) do size = size * n end
-  for _, name in ipairs(arrays.order) do
+  for _, one in ipairs(arrays.of(data.dims)) do
+    local name, size = one.name, 1
+    for _, n in ipairs(one.extents) do size = size * n end
     local array = arrays.arrays[name]
     for field in pairs(array.written and array.at or {}) do
       local type_ = array.types and array.types[field] or array.type
@@ -218,7 +217,7 @@ local function argument(name, number, dims)
   local key = name .. dims
   samples[key] = samples[key] or arrays.buffer(name, dims)
   local buffer = samples[key]
-  return { what = "array", number = number, name = name, dims = dims, type = buffer.type,
+  return { what = "array", number = number, name = name, dims = buffer.dims, type = buffer.type,
     extents = buffer.size }
 end
 
@@ -228,16 +227,19 @@ for k, scalar in ipairs(arrays.scalars) do
 end
 
 local function call_of(case)
-  local call = { items = case.dims, least = {}, most = arrays.extents[case.dims], wide = false,
-    key = "", arguments = {} }
+  local call = { items = case.dims, least = {}, wide = false, key = "", arguments = {},
+    most = case.dims > 0 and arrays.extents[case.dims] or {} }
   for d = 1, case.dims do call.least[d] = 0 end
   local list = call.arguments
   for k, name in ipairs(arrays.order) do list[k] = argument(name, k, case.dims) end
-  list[5].edge = { kind = case.edge, value = arrays.OUTSIDE }
+  if case.dims > 0 then list[5].edge = { kind = case.edge, value = arrays.OUTSIDE } end
   list[#list + 1] = { what = "number", number = #list + 1, name = "c", value = C[1] }
   for k, scalar in ipairs(given_scalars) do
     list[#list + 1] = { what = "array", number = #list + 1, name = arrays.scalars[k][1], dims = 0,
       type = scalar.type, extents = scalar.size }
+  end
+  for _, name in ipairs(case.dims == 0 and arrays.set or {}) do
+    list[#list + 1] = argument(name, #list + 1, 0)
   end
   return call
 end
@@ -251,7 +253,7 @@ local function check_floats(case, bounded)
     local y = case.interpreted.written[name][field][k]
     if y == nil then return end
     local x, e = bounds.parts(bounded:value(name, k, field))
-    if bounded.undecided[k] or e == math.huge then
+    if bounded.undecided[case.dims > 0 and k or 0] or e == math.huge then
       case.undecided = case.undecided + 1
     elseif math.abs(x - y) <= e or x == y or x ~= x and y ~= y then
       case.bounded = case.bounded + (e > 0 and 1 or 0)
@@ -351,10 +353,11 @@ end
 -- Runs a kernel; gives a message if it differs.
 local function run(case, kernel, wanted)
   local buffers, outputs = {}, {}
-  for k, name in ipairs(arrays.order) do
+  for _, one in ipairs(arrays.of(case.dims)) do
+    local k, name = one.number, one.name
     if arrays.arrays[name].written then
       buffers[k] = arrays.buffer(name, case.dims)
-      outputs[#outputs + 1] = k
+      outputs[#outputs + 1] = one
     else
       buffers[k] = samples[name .. case.dims]
     end
@@ -363,13 +366,13 @@ local function run(case, kernel, wanted)
   local ok, message = pcall(submit, case, kernel, buffers)
   if not ok then return "it is refused: " .. tostring(message) end
   local list, snapshots = {}, {}
-  for j, k in ipairs(outputs) do list[j] = buffers[k] end
+  for j, one in ipairs(outputs) do list[j] = buffers[one.number] end
   for j, snapshot in ipairs { celer.wait(unpack(list)) } do
-    snapshots[arrays.order[outputs[j]]] = snapshot
+    snapshots[outputs[j].name] = { of = snapshot, extents = outputs[j].extents }
   end
   for _, buffer in ipairs(list) do buffer:free() end
   return difference(wanted, function(name, k, field)
-    return element(snapshots[name], wanted.extents, k, field)
+    return element(snapshots[name].of, snapshots[name].extents, k, field)
   end, "in the kernel")
 end
 

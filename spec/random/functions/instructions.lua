@@ -191,6 +191,9 @@ function run.TGETS(_, copy, pc, i, known)
     return give(i.a, of.what.size)
   elseif of.kind == "struct" then
     return of_struct(i, known, key)
+  elseif of.kind == "scalar" then
+    known[i.a] = values.thing(key, of.what)
+    return give(i.a, of.what)
   end
   return of_host(copy, pc, i, known, key)
 end
@@ -326,6 +329,10 @@ local function call(self, copy, pc, callee, args)
       return { values.thing("struct", f, { field = "" }) }, function(x) return { { index = x } } end
     end
     return { element(f, "") }, function(x) return { f.read(x, "") } end
+  elseif callee.kind == "scalar" then
+    return { element(f, "") }, function() return { f.read({}, "") } end
+  elseif callee.kind == "set" then
+    return {}, function(x) f.write({}, "", kinds.stored(f.type, x[2])) return {} end
   elseif unary[f] then
     local compute = computing(unary[f], args[1].kind)
     return { values.unknown(args[1]) }, function(x) return { compute(x[1]) } end

@@ -7,6 +7,9 @@
 --- of an integer, y of a float. Captured: n, n2, n3, x (a fraction), q (2), back (-3), a list t of
 --- four numbers, one l of whole numbers from -1 to 4, a boolean flag, p.feed, and functions helper
 --- and total (of a table).
+---
+--- A function of no dimensions has arrays of one, and captures i. It writes at one place, and sets
+--- scalars: a of a double, d of a float and f of an integer.
 local M = {}
 
 local random = math.random
@@ -18,10 +21,11 @@ Maker.__index = Maker
 
 local coordinates, extents = { "i", "j", "k" }, { "n", "n2", "n3" }
 
-local function new_maker(dims)
+local function new_maker(items)
+  local dims = math.max(items, 1)
   return setmetatable({ numbers = {}, counters = { unpack(coordinates, 1, dims) }, flags = {},
     tables = {}, few = {}, structs = {}, places = {}, names = 0, depth = 0, lines = {}, dims = dims,
-    items = table.concat(coordinates, "][", 1, dims) }, Maker)
+    is_alone = items == 0, items = table.concat(coordinates, "][", 1, dims) }, Maker)
 end
 
 function Maker:put(text, ...)
@@ -180,6 +184,7 @@ end
 
 -- One that lies beside the item, also beyond the edges.
 function Maker:beside()
+  if self.is_alone then return pick { self:at "e", "a()", "d()", "f()" } end
   local index = {}
   for d = 1, self.dims do
     local i = coordinates[d]
@@ -307,6 +312,10 @@ end
 -- An assignment to an element of the item.
 function Maker:store(d)
   local at = self.items
+  if self.is_alone and random(3) == 1 then
+    local name = pick { "a", "d", "f" }
+    return self:put("%s:set(%s)", name, name == "f" and self:whole(d) or self:number(d))
+  end
   local r = random(7)
   if r <= 2 then return self:put("v[%s] = %s", at, self:number(d)) end
   if r <= 4 then return self:put("h[%s] = %s", at, self:number(d)) end
@@ -519,10 +528,14 @@ function Maker:statement(d, in_loop)
   pick(statements)(self, d, in_loop)
 end
 
+local ALONE = 16 -- of so many functions one has no dimensions
+
 --- A random function: the dimensions of its items, and the text of its body.
+---@param number integer
 ---@return integer dims, string text
-function M.body()
+function M.body(number)
   local dims = pick { 1, 1, 2, 3 }
+  if number % ALONE == 6 then dims = 0 end
   local self = new_maker(dims)
   self.floats = random(3) > 1
   for _ = 1, random(1, 5) do self:statement(3, false) end

@@ -6,6 +6,7 @@
 ---   bool, nil, mixed
 ---   host     a function or table of the script; text: a string
 ---   array, part, struct, sizes  a buffer, u[i] of two dimensions, an element, u.size
+---   scalar, set  a buffer of no dimensions that the function sets, and what does so
 ---   own      a table that the function makes
 local kinds = require "kinds"
 

@@ -96,6 +96,77 @@ same("x", now(), want_x)
 for i = 0, 12 do same("u", s(i), want_u) end
 ]==], nil, { shapes = shapes })
 
+  script.everywhere("may be written in Lua", [==[
+local n = 13
+local x, y, flag = celer.scalar("int", 1), celer.scalar("float", 0.1), celer.scalar("bool")
+local pair = celer.buffer("float2", {}, { init = { x = 1, y = 2 } })
+local u = celer.buffer("double", { n }, { init = function(i) return i end })
+local limit = 20
+local next_x = celer.kernel(function(x, y, flag, pair)
+  local before = x
+  for k = 1, 4 do
+    x:set(x + k)
+    if x() > limit then break end
+  end
+  y:set(y / 3)
+  if before > 5 then y:set(y + before) else pair.x = pair.x + y() end
+  flag:set(x > limit and y > 0)
+  pair.y = pair.y * 2
+end)
+local ends = celer.kernel(function(u, x) u[0], u[n - 1] = u[n - 1] + x, u[0] end)
+local sum = celer.kernel(function(u, r)
+  local s = 0
+  for k = 0, n - 1 do s = s + u[k] end
+  r:add(s)
+end)
+local function round(value)
+  local f = require("ffi").new "float[1]"
+  f[0] = value
+  return f[0]
+end
+local want_x, want_y, px, py, first, last = 1, round(0.1), 1, 2, 0, n - 1
+for turn = 1, 6 do
+  next_x({}, x, y, flag, pair)
+  local before = want_x
+  for k = 1, 4 do
+    want_x = want_x + k
+    if want_x > limit then break end
+  end
+  want_y = round(want_y / round(3))
+  if before > 5 then want_y = round(want_y + before) else px = round(px + want_y) end
+  py = py * 2
+  ends({}, u, x)
+  first, last = last + want_x, first
+end
+local total = celer.scalar("double")
+sum({}, u, celer.sum(total))
+local function show(x, y, f, p)
+  return ("%d %.9g %s %.9g %g"):format(x, y, tostring(f), p.x, p.y)
+end
+same("set", show(x(), y(), flag(), pair()),
+  show(want_x, want_y, want_x > limit and want_y > 0, { x = px, y = py }))
+same("ends", u(0) + 1000 * u(n - 1), first + 1000 * last)
+same("sum", total(), first + last + (n - 1) * (n - 2) / 2)
+same("accesses", next_x:accesses({}, x, y, flag, pair):gsub("celer.box%b()", "box"),
+  "read_write    x: box\nread_write    y: box\ndiscard_write flag: box\nread_write    pair: box")
+]==], nil, { shapes = shapes })
+
+  it("says what a kernel in Lua cannot set", function()
+    for _, case in ipairs {
+      { "k = celer.kernel(function(i, x) x:set(i) end) k({ 4 }, x)", "two items may write" },
+      { "k = celer.kernel(function(x) x.set(4) end) k({}, x)", "call it with a colon: x:set" },
+      { "k = celer.kernel(function(x) x:set() end) k({}, x)", "x:set takes one value, got 0" },
+      { "k = celer.kernel(function(x) x:set(0.5) end) k({}, x)", "this may be a fraction" },
+      { "k = celer.kernel(function(x) x:sett(4) end) k({}, x)", "a number, and has no 'sett'" },
+      { "k = celer.kernel(function(x) x:set(4) end) k({ 3 }, x)", "fits a range of 0 dimensions" },
+    } do
+      local r = celer.run { "-e", "local celer = require 'celer'\n"
+        .. "local x, k = celer.scalar('int')\n" .. case[1] }
+      assert.equal(1, r.status, case[1])
+      assert.matches(case[2], r.stderr, 1, true)
+    end
+  end)
+
   it("takes no messages", function()
     local function collectives(steps)
       local folder = scratch.folder()

@@ -152,6 +152,21 @@ local function atomic(lift, method, args)
     name = operation[1], args = values, effect = true }) }
 end
 
+-- What is read of a scalar from now on is read anew: rounded to its type.
+local function set(lift, method, args)
+  local array, graph = method.array, lift.graph
+  if #args ~= 2 then
+    lift.fail("%s:set takes one value, got %d", array.name, #args - 1)
+  end
+  graph:add("store", { array = array, index = {}, field = "",
+    args = { made_structs.value(lift, args[2], array, "") }, effect = true })
+  if method.of.op == "element" then return {} end
+  lift:want_set(array)
+  graph.now.values[method.of.variable] = graph:add("load", { array = array, index = {},
+    field = "" })
+  return {}
+end
+
 local function push(lift, method, args)
   local array = method.array
   if method.name ~= "push" or #method.index > 0 or #args ~= array.dims + 2 then
@@ -174,7 +189,8 @@ local function extent(lift, method, args)
 end
 
 local function call_method(lift, method, args)
-  if args[1] ~= method.of then
+  local is_scalar = method.of.op == "scalar" -- then the call is given what that is now
+  if args[1] ~= method.of and not (is_scalar and args[1]) then
     lift.fail("call it with a colon: %s:%s(...)", method.array.name, method.name)
   elseif method.array.what == "reduction" then
     return reduce(lift, method, args)
@@ -182,6 +198,8 @@ local function call_method(lift, method, args)
     return push(lift, method, args)
   elseif atomics[method.name] then
     return atomic(lift, method, args)
+  elseif method.name == "set" then
+    return set(lift, method, args)
   elseif method.name == "extent" then
     return extent(lift, method, args)
   end
@@ -198,7 +216,9 @@ end
 function M.call(lift, node, args)
   if node.op == "method" then return call_method(lift, node, args) end
   if node.op == "array" then return { lift:element(node, args) } end
-  if (node.op == "load" or node.op == "element") and node.array.dims == 0 then
+  if node.op == "scalar" and #args == 0 then return { lift:value(node) } end
+  if (node.op == "load" or node.op == "element" or node.op == "scalar")
+    and node.array.dims == 0 then
     if #args == 0 then return { node } end
     lift.fail("'%s' has 0 dimensions, and is given %d here", node.array.name, #args)
   end

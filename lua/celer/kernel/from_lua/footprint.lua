@@ -476,7 +476,7 @@ end
 local function look_at(graph, self, items, use)
   if use.atomic then
     use.mode, use.reads, use.fault = "read_write", true, plain_beside(use)
-    use.together = may_meet(graph, self, use.stores)
+    use.together = items > 0 and may_meet(graph, self, use.stores)
     use.boxes, use.unknown = boxes_of(self, touched(use), NEXT, false, true)
     return
   end

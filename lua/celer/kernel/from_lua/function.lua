@@ -150,7 +150,7 @@ local function parameter_count(self, dims, n)
     words.count(wanted, "parameter"), words.count(dims, "dimension"),
     wanted >= dims and words.count(wanted - dims, "argument") or "too few",
     words.count(n, "argument"),
-    fit >= 1 and fit <= 3 and "; that fits a range of " .. words.count(fit, "dimension") or "")
+    fit >= 0 and fit <= 3 and "; that fits a range of " .. words.count(fit, "dimension") or "")
 end
 
 local function key_of(argument)
@@ -162,7 +162,6 @@ end
 -- What the kernel is called with, as variant.lua has it.
 local function describe(self, space, n, ...)
   local dims, given = space.dims, { ... }
-  if dims == 0 then fail("kernel %s: a range has at least one dimension", self.name) end
   parameter_count(self, dims, n)
   local low, high = box.bounds(space.box)
   local call = { items = dims, least = low, most = high, wide = false, arguments = {} }

@@ -97,6 +97,11 @@ end
 
 local read
 
+-- What a phi takes of a scalar that the kernel sets: what it is by then.
+local function value_at(self, block, node)
+  return node.op == "scalar" and read(self, block, node.variable) or node
+end
+
 local function phi(self, block, variable)
   local node = self:make("phi", { args = {}, block = block, variable = variable })
   table.insert(block.phis, node)
@@ -108,7 +113,9 @@ local function read_in_header(self, block, variable)
   local node = phi(self, block, variable)
   block.values[variable] = node
   if block.complete then
-    for k, pred in ipairs(block.preds) do node.args[k] = read(self, pred, variable) end
+    for k, pred in ipairs(block.preds) do
+      node.args[k] = value_at(self, pred, read(self, pred, variable))
+    end
   else
     block.open = block.open or {}
     table.insert(block.open, node)
@@ -126,7 +133,7 @@ local function read_from_preds(self, block, variable)
   end
   if alike then return found[1] end
   local node = phi(self, block, variable)
-  node.args = found
+  for k = 1, n do node.args[k] = value_at(self, block.preds[k], found[k]) end
   return node
 end
 
@@ -166,7 +173,9 @@ function Graph:complete(header)
   local n = 1
   while header.open and header.open[n] do -- reading may add to them
     local node = header.open[n]
-    for k, pred in ipairs(header.preds) do node.args[k] = read(self, pred, node.variable) end
+    for k, pred in ipairs(header.preds) do
+      node.args[k] = value_at(self, pred, read(self, pred, node.variable))
+    end
     n = n + 1
   end
   header.complete = true

@@ -19,6 +19,10 @@ local UNROLLED = 1000 -- nodes from which on loops are left as they are
 
 local too_large = {}
 
+---@class celer.set_scalar  raised where the kernel sets a scalar that was taken to be read alone
+---@field number integer
+local SetScalar = {}
+
 ---@class celer.lua_array  a parameter that is a buffer
 ---@field what "array"|"reduction"
 ---@field number integer  of the argument
@@ -43,6 +47,8 @@ local too_large = {}
 ---@field frame celer.frame
 ---@field copies integer  of the instructions at hand, which loops that are written out make
 ---@field unrolled boolean  some are
+---@field is_set table<integer, boolean>  arguments that are scalars which the kernel sets
+---@field scalars string[]  their variables
 local Lift = {}
 Lift.__index = Lift
 
@@ -61,6 +67,14 @@ local nouns = { number = "a number", ["nil"] = "nil", string = "a string", array
 
 Lift.fields = elements.find
 
+--- Raises, for to begin anew, where a scalar is set that was read at the start.
+---@param array celer.lua_array
+function Lift:want_set(array)
+  if not self.is_set[array.number] then
+    error(setmetatable({ number = array.number }, SetScalar), 0)
+  end
+end
+
 --- What a node is, for messages.
 function Lift.describe(node) return nouns[node.op] or "a number" end
 
@@ -68,6 +82,7 @@ function Lift.describe(node) return nouns[node.op] or "a number" end
 ---@param node celer.node
 ---@return celer.node
 function Lift:value(node)
+  if node.op == "scalar" then return resolve(self.graph:read(self.graph.now, node.variable)) end
   if node.op == "element" then return self:load(node, node.field or "") end
   if node.op == "part" then
     self.fail("'%s' has %s, and is given %d here", node.array.name,
@@ -165,6 +180,7 @@ local function begin_block(self, pc)
   for slot in pairs(bytecode.written(code, pc, last)) do
     block.written[self:variable(slot)] = true
   end
+  for _, variable in ipairs(self.scalars) do block.written[variable] = true end
   local before = code[pc - 1]
   if before and before.op == "FORI" then note_loop(self, block, before) end
 end
@@ -273,12 +289,17 @@ local function parameter(self, k, argument)
     return captured.argument(self.captured, argument.what, name, k)
   end
   local array = self.graph:make("array", { array = argument, index = {} })
-  -- Its one element, which dt and dt() name alike.
-  if argument.what == "array" and argument.dims == 0 then return self:element(array, {}) end
-  return array
+  if argument.what ~= "array" or argument.dims > 0 then return array end
+  local one = self:element(array, {}) -- its element, which dt and dt() name alike
+  if one.op ~= "load" or not self.is_set[k] then return one end
+  local variable = "scalar " .. k
+  self.graph.now.values[variable] = one
+  table.insert(self.scalars, variable)
+  return self.graph:make("scalar", { array = argument, index = {}, field = "",
+    variable = variable })
 end
 
-local function lift(f, items, arguments, keep_reads, copies)
+local function lift(f, items, arguments, keep_reads, copies, is_set)
   local graph = graphs.new()
   graph.file, graph.line, graph.keep_reads = M.file_of(f), debug.getinfo(f, "S").linedefined,
     keep_reads
@@ -286,7 +307,7 @@ local function lift(f, items, arguments, keep_reads, copies)
     error(("%s:%d: %s"):format(graph.file, graph.line, message:format(...)), 0)
   end
   local self = setmetatable({ graph = graph, fail = fail, frames = 0, stack = { f },
-    copies = copies, unrolled = false }, Lift)
+    copies = copies, unrolled = false, is_set = is_set, scalars = {} }, Lift)
   self.captured = captured.new(graph, fail)
   graph:start(graphs.block())
   local params = {}
@@ -307,10 +328,18 @@ end
 ---@param keep_reads? boolean  also reads that nobody needs
 ---@return celer.graph, celer.lua_capture
 function M.lift(f, items, arguments, keep_reads)
-  local ok, graph, captures = pcall(lift, f, items, arguments, keep_reads, 1)
-  if not ok and graph == too_large then return lift(f, items, arguments, keep_reads, math.huge) end
-  if not ok then error(graph, 0) end
-  return graph, captures
+  local copies, is_set = 1, {}
+  while true do
+    local ok, graph, captures = pcall(lift, f, items, arguments, keep_reads, copies, is_set)
+    if ok then return graph, captures end
+    if graph == too_large then
+      copies = math.huge
+    elseif getmetatable(graph) == SetScalar then
+      is_set[graph.number] = true
+    else
+      error(graph, 0)
+    end
+  end
 end
 
 return M

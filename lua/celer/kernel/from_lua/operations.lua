@@ -89,6 +89,11 @@ local function step_into(self, node, key)
 end
 
 local function index_element(self, node, key)
+  if key.op == "string" and key.k == "set" and node.array.dims == 0 and not node.field
+    and not self.fields(node.array.type, "set") then
+    return self.graph:make("method", { array = node.array, index = {}, field = "", name = "set",
+      of = node })
+  end
   local field, at, found = step_into(self, node, key)
   local element = self.graph:make("element", { array = node.array, index = at, field = field })
   if found.fields or found.count then return element end
@@ -102,9 +107,19 @@ local function index_number(self, node, key)
     name = key.k, of = node })
 end
 
+-- s:set(x), and what else a scalar has.
+local function index_scalar(self, node, key)
+  local is_set = key.op == "string" and key.k == "set" and (node.field or "") == ""
+  if not is_set and node.op ~= "scalar" then return nil end
+  local method = is_set and self.graph:make("method", { array = node.array, index = {},
+    field = node.field or "", name = "set" }) or index_number(self, node, key)
+  if method then method.of = node end
+  return method
+end
+
 -- Raises for an index, also one to be assigned to, of what has none.
 local function refuse_index(self, node, key)
-  if node.op == "load" then
+  if node.op == "load" or node.op == "scalar" then
     refuse_reduction(self, node.array, key)
     if key.op == "string" then
       self.fail("%s of '%s' is a number, and has no '%s'%s", node.field ~= "" and "field "
@@ -133,7 +148,8 @@ local function index(self, node, key)
     end
     return self:extent(node.array, key.k)
   end
-  local method = node.op == "load" and index_number(self, node, key)
+  local method = node.array and node.array.dims == 0 and index_scalar(self, node, key)
+    or node.op == "load" and index_number(self, node, key)
   if method then return method end
   refuse_index(self, node, key)
 end
@@ -241,6 +257,7 @@ local conditions = {
 -- What has no other type than its own is true; nodes that tables and functions are.
 local function truth(self, d)
   local node = self:get(d)
+  if node.op == "scalar" then return self:value(node) end
   if node.op == "element" or node.op == "array" or node.op == "part" or node.op == "module"
     or node.op == "function" or node.op == "string" or node.op == "table" then
     return self.graph:make("bool", { k = true })
@@ -264,9 +281,15 @@ local function branch(self, i, pc)
   return 2
 end
 
+-- What another variable gets: of a scalar what it is now.
+local function copied(self, d)
+  local node = self:get(d)
+  return node.op == "scalar" and self:value(node) or node
+end
+
 -- Copies the slot where it jumps, and only there.
 local function branch_and_copy(self, i, pc)
-  local node, graph = self:get(i.d), self.graph
+  local node, graph = copied(self, i.d), self.graph
   local on, copying = self:at(pc + 2), graphs.block()
   if i.op == "ISTC" then
     graph:branch(truth(self, i.d), copying, on)
@@ -324,7 +347,12 @@ function run.POW(self, i)
   self:set(i.a, self.graph:add("pow", { args = { a, b } }))
 end
 
-function run.MOV(self, i) self:set(i.a, self:get(i.d)) end
+-- For s() the call gives what it is.
+function run.MOV(self, i, pc)
+  local behind = self.frame.code[pc + 1]
+  local is_called = behind.op:find "^CALL" and behind.a == i.a
+  self:set(i.a, is_called and self:get(i.d) or copied(self, i.d))
+end
 function run.NOT(self, i) self:set(i.a, self.graph:add("not", { args = { truth(self, i.d) } })) end
 function run.UNM(self, i)
   self:set(i.a, self.graph:add("neg", { args = { self:value(self:get(i.d)) } }))
