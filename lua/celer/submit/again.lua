@@ -54,6 +54,7 @@ end
 
 -- How a value that was captured is read.
 function Text:place(at)
+  if at.argument and not at.parent then return "argument_" .. at.argument end
   if at.parent then return ("member(%s, %s)"):format(self:place(at.parent), self:keep(at.key)) end
   if at.table then return ("%s[%s]"):format(self:keep(at.table), self:keep(at.key)) end
   local id = tostring(debug.upvalueid(at.f, at.number))
@@ -128,6 +129,11 @@ function Text:arguments(made)
   end
   for k, argument in ipairs(arguments) do
     if argument.buffer then self:buffer(k, argument, made.given[k], is_used[k]) end
+    if argument.what == "struct" and type(made.given[k]) == "cdata" then
+      self:leave_if("not istype(%s, argument_%d)", self:keep(ffi.typeof(made.given[k])), k)
+    elseif argument.what == "struct" then
+      self:leave_if("type(argument_%d) ~= 'table'", k)
+    end
   end
   for k, one in ipairs(arguments) do
     for j = k + 1, one.buffer and #arguments or 0 do
@@ -219,13 +225,14 @@ end
 
 local HEAD = [[
 local made, given, kept, submit, NOT, Buffer, Access, Reduction, is_box, class_of, same_list,
-  member = ...
+  member, istype = ...
 local getmetatable, next, rawequal, select, type = getmetatable, next, rawequal, select, type
 ]]
 
--- A field of a table, or nothing.
+-- A field of a table, or nothing; of a struct whose type was compared.
 local function member(t, key)
   if type(t) == "table" then return rawget(t, key) end
+  if type(t) == "cdata" then return t[key] end
 end
 
 function Text:load(made, given, n, submit)
@@ -238,7 +245,7 @@ function Text:load(made, given, n, submit)
     table.concat(names, ", "), table.concat(self, "\n"))
   local call = assert(loadstring(text, "=celer/submit/again.lua"))(made, given,
     self.kept, submit, NOT, buffers.Buffer, functions.Access, functions.Reduction, box.is_box,
-    kinds.class_of, variants.same_list, member)
+    kinds.class_of, variants.same_list, member, ffi.istype)
   for i = 1, 255 do
     local name = debug.getupvalue(call, i)
     if not name then return call end

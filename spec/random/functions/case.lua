@@ -79,6 +79,7 @@ Case.__index = Case
 ---@field dims integer
 ---@field text string
 ---@field edge string  what e is given as
+---@field is_record boolean  c is in a struct
 ---@field quick boolean  on the processor it is compiled without optimisation
 ---@field variant? celer.lua_variant
 ---@field refused? string
@@ -97,23 +98,28 @@ local ALIKE = 200
 ---@param text? string
 ---@return random.case
 function M.new(number, dims, text)
+  local is_record = number % 4 == 1
   if not text and kept[number] then
     dims, text = kept[number].dims, kept[number].text
   elseif not text then
     math.randomseed(number)
     for _ = 1, 4 do math.random() end
     dims, text = make.body(number)
+    if is_record then text = text:gsub("%f[%w_]c%f[^%w_]", "c.deep.c") end
   end
-  return setmetatable({ number = number, dims = dims, text = text,
+  return setmetatable({ number = number, dims = dims, text = text, is_record = is_record,
     edge = arrays.edges[number % 4 + 1],
     quick = math.floor(number / ALIKE) % 8 > 0, boxes = 0, tight = 0, bounded = 0, undecided = 0 },
     Case)
 end
 
+-- What it is given for c: a number, or a struct that has it.
+function Case:given(c) return self.is_record and { deep = { c = c } } or c end
+
 -- Gives it the first or the other numbers.
 function Case:change(k)
   self.capture(unpack(CAPTURED[k]))
-  self.call.arguments[10].value = C[k]
+  self.call.arguments[10].value = self:given(C[k])
 end
 
 -- ---- its runs ---------------------------------------------------------------------------------
@@ -122,7 +128,7 @@ end
 local function interpret(case)
   local data = arrays.new(case.dims, case.edge)
   local f, given = load_function(case, products), {}
-  given[#arrays.order + 1] = C[1]
+  given[#arrays.order + 1] = case:given(C[1])
   for k, scalar in ipairs(arrays.scalars) do given[#arrays.order + 1 + k] = scalar[3] end
   for _, one in ipairs(arrays.of(case.dims)) do
     given[one.number] = data:for_interpreter(one.name)
@@ -141,7 +147,7 @@ end
 local function new_evaluator(case)
   local self = { now = {}, given = {} }
   self.c = #arrays.order + 1
-  self.given[self.c] = C[1]
+  self.given[self.c] = case.is_record and { record = case:given(C[1]) } or C[1]
   for k, scalar in ipairs(arrays.scalars) do
     self.given[self.c + k] = { dims = 0, type = scalar[2],
       read = function() return scalar[3] end }
@@ -159,7 +165,8 @@ local function reference(case, c, bounded)
   local ok, message = pcall(function()
     case.evaluator = case.evaluator or new_evaluator(case)
     local run = case.evaluator.run
-    case.evaluator.now.data, case.evaluator.given[case.evaluator.c] = data, c
+    case.evaluator.now.data = data
+    case.evaluator.given[case.evaluator.c] = case.is_record and { record = case:given(c) } or c
     data.floats = case.evaluator.floats
     data.undecided = {}
     kinds.bounded = bounded or false
@@ -233,7 +240,8 @@ local function call_of(case)
   local list = call.arguments
   for k, name in ipairs(arrays.order) do list[k] = argument(name, k, case.dims) end
   if case.dims > 0 then list[5].edge = { kind = case.edge, value = arrays.OUTSIDE } end
-  list[#list + 1] = { what = "number", number = #list + 1, name = "c", value = C[1] }
+  list[#list + 1] = { what = case.is_record and "struct" or "number", number = #list + 1,
+    name = "c", value = case:given(C[1]) }
   for k, scalar in ipairs(given_scalars) do
     list[#list + 1] = { what = "array", number = #list + 1, name = arrays.scalars[k][1], dims = 0,
       type = scalar.type, extents = scalar.size }

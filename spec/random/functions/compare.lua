@@ -40,8 +40,8 @@ local reasons = {}
 -- Fails in the same way.
 local function fails(like, what)
   return function(dims, text)
-    local case = case_of.new(1, dims, text)
-    case.quick = like.quick
+    local case = case_of.new(like.is_record and 1 or 2, dims, text)
+    case.quick, case.edge = like.quick, like.edge
     local failure = case_of.prepare(case)
     if not failure and case.variant then
       local ok, failures = pcall(case_of.compute, { case }, fault)

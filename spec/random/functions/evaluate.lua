@@ -291,6 +291,7 @@ end
 local function parameter(given)
   if type(given) == "number" then return values.of "W" end
   if type(given) == "boolean" then return values.bool end
+  if given.record then return values.thing("host", given.record) end
   if given.is_set then return values.thing("scalar", given) end
   if given.dims == 0 then return values.of(kinds.of_type(given.type)) end
   return values.thing("array", given)
@@ -319,6 +320,7 @@ function M.new(f, items, arguments, writes_out)
     for k, given in ipairs(arguments) do
       local is_number = type(given) == "table" and given.dims == 0 and not given.is_set
       all[items + k] = is_number and given.read({}, "") or given
+      if type(given) == "table" and given.record then all[items + k] = given.record end
     end
     Run.execute(copy, all)
   end, self.floats

@@ -3,10 +3,10 @@
 --- Parameters: the item's coordinates i, j and k of [0, n), [0, n2), [0, n3), as many as the range
 --- has dimensions; arrays of as many, which are read: u of doubles, g of floats, w of integers, b
 --- of structs, and e of doubles, beyond its edges; arrays that are written at the item: v of
---- doubles, h of floats, o of integers, r of structs; a number c; and scalars s of a double, z
---- of an integer, y of a float. Captured: n, n2, n3, x (a fraction), q (2), back (-3), a list t of
---- four numbers, one l of whole numbers from -1 to 4, a boolean flag, p.feed, and functions helper
---- and total (of a table).
+--- doubles, h of floats, o of integers, r of structs; a number c, which some have in a struct,
+--- as c.deep.c; and scalars s of a double, z of an integer, y of a float. Captured: n, n2, n3, x
+--- (a fraction), q (2), back (-3), a list t of four numbers, one l of whole numbers from -1 to 4, a
+--- boolean flag, p.feed, and functions helper and total (of a table).
 ---
 --- A function of no dimensions has arrays of one, and captures i. It writes at one place, and sets
 --- scalars: a of a double, d of a float and f of an integer.

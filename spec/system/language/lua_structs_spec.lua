@@ -86,6 +86,53 @@ same("an element", p(3).y, 6)
 same("and none", p(2).x, 14)
 ]==])
 
+  script.everywhere("is given as a value, from the script or the FFI", [==[
+local ffi = require "ffi"
+celer.struct("small", "float a; int w[2];")
+celer.struct("large", "double x; bool on; small at;")
+local n = 6
+local u = celer.buffer("double", n, { init = 0 })
+local add = celer.kernel(function(i, u, c)
+  if c.on and i ~= c.at.w[1] then u[i] = u[i] + c.x * c.at.a end
+end)
+local want = { [0] = 0, 0, 0, 0, 0, 0 }
+local function give(x, on, a, w, as_ffi)
+  local c = { x = x, on = on, at = { a = a, w = { [0] = 7, w } } }
+  if as_ffi then c = ffi.new("large", { x = x, on = on, at = { a = a, w = { 7, w } } }) end
+  add(n, u, c)
+  if type(c) == "cdata" then c.x = 1e9 else c.x = "changed" end
+  for i = 0, n - 1 do
+    if on and i ~= w then want[i] = want[i] + x * a end
+  end
+end
+for t = 1, 9 do give(t, t ~= 4, 0.5, t % 3, t > 5) end
+give(0.5, true, 2, 1, false)
+give(0.5, true, 2.5, 9, true)
+local s = celer.wait(u)
+for i = 0, n - 1 do same("u " .. i, s(i), want[i]) end
+celer.struct("pair", "double x; float2 at;")
+local p = celer.buffer("pair", n)
+local put = celer.kernel(function(i, p, c) p[i] = c end)
+for t = 1, 4 do put(n, p, { x = t, at = { x = t + 1, y = 2 } }) end
+same("all of it", p(3).x + 10 * p(3).at.x + 100 * p(3).at.y, 254)
+put(n, p, ffi.new("pair", { 9, { 1, 0.5 } }))
+same("of the FFI", p(5).x + 10 * p(5).at.y, 14)
+local first = { x = 7, at = { x = 1, y = 0 } }
+celer.kernel(function(i, p) p[i] = first end)(n, p)
+same("captured", p(0).x, 7)
+local function fails(words, f, ...)
+  local ok, message = pcall(celer.kernel(f), n, u, ...)
+  same(words .. " in " .. tostring(message), not ok and tostring(message):find(words, 1, true)
+    ~= nil, true)
+end
+fails("'c.y' is nil where the kernel is submitted", function(i, u, c) u[i] = c.y end, { x = 1 })
+fails("'c.w' is given where the kernel is submitted, and looked up by a number here",
+  function(i, u, c) u[i] = c.w[i % 2] end, { w = { 1, 2 } })
+fails("a number, a boolean or a struct", function(i, u, c) u[i] = c end, "text")
+fails("it takes a string", function(i, u, c) u[i] = c.x end, { x = "text" })
+fails("it takes a table", function(i, u, c) u[i] = c end, { x = 1 })
+]==])
+
   script.everywhere("is refused with its line where it is not right", [==[
 celer.struct("cell", "double q[9]; float m;")
 local b = celer.buffer("cell", 5, { init = { m = 0 } })

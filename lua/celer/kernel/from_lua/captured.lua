@@ -21,6 +21,7 @@ local LONGEST = 1024 -- numbers of a table that a kernel may look up
 ---@field graph celer.graph
 
 ---@class celer.lua_place  where a value is found again
+---@field argument? integer  what the submission gives
 ---@field f? function  that captured it, as its variable `number`
 ---@field number? integer
 ---@field table? table  an environment, or what is not looked up anew
@@ -29,7 +30,7 @@ local LONGEST = 1024 -- numbers of a table that a kernel may look up
 
 ---@class celer.number_table
 ---@field name string
----@field get fun(): table
+---@field get fun(call: celer.lua_call): table
 ---@field first integer
 ---@field values number[]
 
@@ -48,6 +49,13 @@ local function uniform(self, value, path, get, id, at)
     table.insert(self.uniforms, node)
   end
   return node
+end
+
+--- A struct that the submission gives: its numbers are parameters.
+function M.record(self, argument, k)
+  return self.graph:make("module", { value = argument.value, path = argument.name,
+    get = function(call) return call.arguments[k].value end, id = "argument " .. k,
+    place = { argument = k }, argument = k })
 end
 
 --- Makes a parameter of what the submission gives.
@@ -81,7 +89,7 @@ end
 --- The node of a value of the script. `get` gives it anew, and `id` is what it is known by.
 ---@param value any
 ---@param path string  its name, for messages
----@param get fun(): any
+---@param get fun(call: celer.lua_call): any
 ---@param id any
 ---@param at celer.lua_place
 ---@return celer.node
@@ -100,7 +108,7 @@ function M.value(self, value, path, get, id, at)
     refuse(self, value, path)
   end
   return self.graph:make("module", { value = value, path = path, get = get, id = id,
-    place = at })
+    place = at, argument = at.argument })
 end
 
 -- Whole keys, their first and last; raises what else the table has.
@@ -134,6 +142,10 @@ end
 
 -- An element of a captured list: by the counter of a loop that is written out, a number.
 local function look_up(self, node, key)
+  if node.argument then
+    self.fail("'%s' is given where the kernel is submitted, and looked up by a number here: "
+      .. "capture the list in place of that, or pass a buffer", node.path)
+  end
   local known = self.tables[node.value]
   if not known then
     local first, last = span(self, node.value, node.path)
@@ -190,12 +202,13 @@ function M.index(self, node, key)
     return self.graph:make("function", { value = value[k], path = node.path .. "." .. tostring(k) })
   end
   local path = node.path .. (key.op == "string" and "." .. k or ("[%g]"):format(k))
-  local function get_member()
-    local now = get()
+  local function get_member(call)
+    local now = get(call)
     if type(now) == "table" then return rawget(now, k) end
   end
   return M.value(self, rawget(value, k), path, get_member,
-    ("%s\0%s"):format(tostring(node.id or node.path), path), { parent = node.place, key = k })
+    ("%s\0%s"):format(tostring(node.id or node.path), path),
+    { parent = node.place, key = k, argument = node.argument })
 end
 
 --- A variable that a function captured, by its number from 0.

@@ -1,7 +1,9 @@
 --- function.lua -- kernels written in Lua: celer.kernel(function(i, u) ... end).
+local ffi = require "ffi"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local edges = require "celer.kernel.from_lua.edges"
+local fields = require "celer.data.fields"
 local kernels = require "celer.kernel.kernel"
 local lift = require "celer.kernel.from_lua.lift"
 local mapper = require "celer.mapper.builtin"
@@ -118,6 +120,36 @@ local function with_edge(argument, map, edge)
   return argument
 end
 
+-- A struct of the FFI as a table of its numbers; of those that Lua has no numbers for, what the
+-- FFI has.
+local function as_table(value, ctype)
+  local out = {}
+  for _, field in ipairs(ctype.fields) do
+    local type_ = field.type
+    local x = field.name and value[field.name] or value
+    if type_.fields then
+      x = as_table(x, type_)
+    elseif type_.plain and type_.of.class then
+      local list = {}
+      for k = 0, type_.count - 1 do list[k] = x[k] end
+      x = list
+    end
+    if field.name then
+      out[field.name] = x
+    elseif type_.fields then
+      for name, inner in pairs(x) do out[name] = inner end
+    end
+  end
+  return out
+end
+
+-- The same of what may be one.
+local function record_of(given)
+  if type(given) == "table" and not getmetatable(given) then return given end
+  local ctype = type(given) == "cdata" and fields.of(ffi.typeof(given))
+  return ctype and ctype.fields and as_table(given, ctype) or nil
+end
+
 -- What a submission gives for one parameter; nothing for what it cannot be.
 local function argument_of(given)
   local kind = type(given)
@@ -139,6 +171,8 @@ local function argument_of(given)
     end
     return array_of("reduction", given.buffer, nil, operator.word or "custom")
   end
+  local record = record_of(given)
+  return record and { what = "struct", value = record } or nil
 end
 
 local function parameter_count(self, dims, n)
@@ -172,8 +206,8 @@ local function describe(self, space, n, ...)
     local name = self.parameters[dims + k]
     if not argument then
       fail("kernel %s: argument %d ('%s') is %s: it may be a buffer, an access, a reduction such "
-        .. "as celer.sum(buffer), a celer.route, a number or a boolean", self.name, k, name,
-        words.a(given[k]))
+        .. "as celer.sum(buffer), a celer.route, a number, a boolean or a struct", self.name, k,
+        name, words.a(given[k]))
     elseif argument.buffer and argument.buffer.freed then
       fail("kernel %s: the buffer %s was freed", self.name, argument.buffer.name)
     end
@@ -305,7 +339,7 @@ end
 
 --- Submits the kernel to the script's queue.
 ---@param range integer[]|integer|celer.box
----@param ... any  buffers, accesses, reductions, routes, numbers and booleans
+---@param ... any  buffers, accesses, reductions, routes, numbers, booleans and structs
 function LuaKernel:__call(range, ...)
   require("celer.submit.queue").new():parallel_for(range, self, ...)
 end

@@ -287,6 +287,8 @@ local function parameter(self, k, argument)
   local name = argument.name
   if argument.what == "number" or argument.what == "boolean" then
     return captured.argument(self.captured, argument.what, name, k)
+  elseif argument.what == "struct" then
+    return captured.record(self.captured, argument, k)
   end
   local array = self.graph:make("array", { array = argument, index = {} })
   if argument.what ~= "array" or argument.dims > 0 then return array end

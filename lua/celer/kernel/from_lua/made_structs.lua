@@ -2,6 +2,7 @@
 ---
 --- Such a table is a variable of C++, of the type that it is stored or pushed as. A field has
 --- what it was given last. That each was given before is certain.
+local captured = require "celer.kernel.from_lua.captured"
 local elements = require "celer.kernel.from_lua.elements"
 local paths = require "celer.kernel.from_lua.paths"
 local words = require "celer.words"
@@ -23,6 +24,19 @@ end
 -- The struct that a table stands for.
 local function made(lift, table_) return lift.graph:add("made", { struct = table_, args = {} }) end
 
+-- A struct of the script, as a table that the kernel makes.
+local function taken(lift, value, element)
+  local out = lift.graph:make("table", { sets = {} })
+  for _, name in ipairs(field_names(element)) do
+    local part = captured.index(lift.captured, value, lift.graph:make("string", { k = name }))
+    if element.fields[name].kind == "struct" and part.op == "module" then
+      part = taken(lift, part, element.fields[name])
+    end
+    M.set(lift, out, name, part)
+  end
+  return out
+end
+
 --- What is stored into an element of a buffer, or pushed: a value, or a struct.
 ---@param lift celer.lift
 ---@param value celer.node
@@ -30,8 +44,11 @@ local function made(lift, table_) return lift.graph:add("made", { struct = table
 ---@param field string
 ---@return celer.node
 function M.value(lift, value, array, field)
-  if value.op ~= "table" then return lift:value(value) end
   local element = elements.find(array.type, field)
+  if value.op == "module" and element and element.kind == "struct" then
+    value = taken(lift, value, element)
+  end
+  if value.op ~= "table" then return lift:value(value) end
   if element.kind ~= "struct" then
     lift.fail("'%s' takes %s here, and is given a table", array.name,
       element.kind == "bool" and "a boolean" or "a number")

@@ -19,7 +19,7 @@ local each = require("celer.tables").each
 local M = {}
 
 ---@class celer.lua_argument
----@field what "array"|"reduction"|"route"|"number"|"boolean"
+---@field what "array"|"reduction"|"route"|"number"|"boolean"|"struct"
 ---@field number integer
 ---@field name string  of the parameter
 ---@field dims? integer
@@ -28,7 +28,7 @@ local M = {}
 ---@field operator? string
 ---@field edge? celer.edge  of what is read beyond the buffer's edges
 ---@field map? celer.range_mapper  of an access, also of one that the kernel is given
----@field value? any  of a number or boolean
+---@field value? any  a number or boolean; of a struct a table
 ---@field extents? table<integer, integer>
 
 ---@class celer.lua_call  what a kernel is submitted with
@@ -57,7 +57,7 @@ local M = {}
 ---@param node celer.node
 ---@param call celer.lua_call
 function M.value(node, call)
-  if node.get then return node.get() end
+  if node.get then return node.get(call) end
   if node.extent then return call.arguments[node.extent[1]].extents[node.extent[2]] end
   return call.arguments[node.argument].value
 end
@@ -344,7 +344,7 @@ end
 function M.fits(self, call)
   if not same_numbers(self, call) then return false end
   for _, guard in ipairs(self.captured.guards) do
-    if not rawequal(guard.get(), guard.value) then return false end
+    if not rawequal(guard.get(call), guard.value) then return false end
   end
   for _, list in ipairs(self.captured.table_list) do
     if not M.same_list(list) then return false end
