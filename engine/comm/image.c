@@ -152,21 +152,49 @@ static parts parts_of(const int64_t *plan, int64_t ranks) {
   return p;
 }
 
+/* What the entries in rows [row, end) of an index name. */
+static bool mark_run(cel_image_marks *marks, const cel_image_index *index,
+                     int64_t row, int64_t end, cel_image_fault *fault) {
+  bool offsets = index->kind == CEL_IMAGE_OFFSETS;
+  bool pairs = index->kind == CEL_IMAGE_PAIRS;
+  int64_t min[3] = {row, 0, 0};
+  int64_t max[3] = {end - offsets, pairs ? 1 : index->size[1], index->size[2]};
+  return cel_image_mark(marks, index, min, max, fault);
+}
+
 bool cel_image_mark_through(cel_image_marks *marks,
                             const cel_image_index *index, const int64_t *plan,
                             int64_t ranks, cel_image_fault *fault) {
   parts p = parts_of(plan, ranks);
-  bool offsets = index->kind == CEL_IMAGE_OFFSETS;
-  bool pairs = index->kind == CEL_IMAGE_PAIRS;
   int64_t n = p.first_needed[ranks], i = 0;
   while (i < n) {
     int64_t row = p.needed[2 * i], end = p.needed[2 * i + 1];
     while (++i < n && p.needed[2 * i] == end) end = p.needed[2 * i + 1];
-    int64_t min[3] = {row, 0, 0};
-    int64_t max[3] = {end - offsets, pairs ? 1 : index->size[1],
-                      index->size[2]};
-    if (!cel_image_mark(marks, index, min, max, fault)) return false;
+    if (!mark_run(marks, index, row, end, fault)) return false;
   }
+  return true;
+}
+
+bool cel_image_mark_along(cel_image_marks *marks, const cel_image_index *index,
+                          const cel_image_marks *inner,
+                          cel_image_fault *fault) {
+  int64_t row = 0, rows = inner->rows;
+  while ((row = next_row(inner, row, rows, true)) < rows) {
+    int64_t end = next_row(inner, row, rows, false);
+    if (!mark_run(marks, index, row, end, fault)) return false;
+    row = end;
+  }
+  return true;
+}
+
+bool cel_image_hull(const cel_image_marks *marks, int64_t *first,
+                    int64_t *end) {
+  int64_t rows = marks->rows, word = (rows + BITS - 1) / BITS;
+  int64_t row = next_row(marks, 0, rows, true);
+  if (row == rows) return false;
+  while (marks->word[word - 1] == 0) --word;
+  *first = row;
+  *end = word * BITS - __builtin_clzll(marks->word[word - 1]);
   return true;
 }
 

@@ -89,6 +89,13 @@ bool cel_image_mark_through(cel_image_marks *marks,
                             const cel_image_index *index, const int64_t *plan,
                             int64_t ranks, cel_image_fault *fault);
 
+/* The same of the entries in the rows that others mark. */
+bool cel_image_mark_along(cel_image_marks *marks, const cel_image_index *index,
+                          const cel_image_marks *inner, cel_image_fault *fault);
+/* The first row that is marked, and the end of the last one; false: there is
+ * none. */
+bool cel_image_hull(const cel_image_marks *marks, int64_t *first, int64_t *end);
+
 /* The most words of a plan; as lua/celer/submit/image.lua has it. */
 uint64_t cel_image_words(int64_t rows, int64_t ranks);
 /* The first row whose home is this rank or a later one. */

@@ -80,6 +80,9 @@ typedef struct cel_session {
   bool alike;          /* once `connected`: all devices are of one kind */
   bool has_room;       /* `room` is known: ranks have agreed on it */
   uint64_t room;       /* see engine.h */
+  /* Bytes that buffers may take of the smallest device of all ranks, however
+   * many these have; 0: any number. */
+  uint64_t device_room;
   struct cel_cuda
       *cuda; /* null until started, as is all below, or for the CPU */
   cel_backend *backend;

@@ -436,18 +436,35 @@ static cel_status start_backend(cel_session *s) {
   return cel_backend_cuda(&config, s->cuda, &s->backend);
 }
 
+/* Of the smallest device here; 0: any number. */
+static uint64_t least_room(const cel_backend *b) {
+  uint64_t least = 0;
+  for (int32_t d = 0; b != NULL && d < b->devices; ++d) {
+    int32_t memory = b->device_memory[d];
+    uint64_t has = memory > 0 ? b->capacity[memory] : 0;
+    if (has > 0 && (least == 0 || has < least)) least = has;
+  }
+  return least;
+}
+
+/* The least of what ranks have, where that is a limit; 0: none. */
+static cel_status share_least(cel_session *s, uint64_t own, uint64_t *out) {
+  int64_t least = own > 0 && own < INT64_MAX ? -(int64_t)own : -INT64_MAX;
+  CEL_TRY(all_reduce_max(s, &least));
+  *out = least == -INT64_MAX ? 0 : (uint64_t)-least;
+  return CEL_E_OK;
+}
+
 /* What the smallest device of all ranks has room for; 0: any number of bytes,
  * or some rank has several devices, or none that started. All come here, and
  * once: who starts its devices a second time meets nobody. */
 static cel_status share_room(cel_session *s) {
   const cel_backend *b = s->backend;
   bool one = b != NULL && b->devices == 1, other = !one;
-  const uint64_t own =
-      one && b->grain > 0 ? b->capacity[b->device_memory[0]] : 0;
-  int64_t least = own > 0 && own < INT64_MAX ? -(int64_t)own : -INT64_MAX;
-  CEL_TRY(all_reduce_max(s, &least));
+  CEL_TRY(share_least(s, one && b->grain > 0 ? least_room(b) : 0, &s->room));
   CEL_TRY(find_any(s, &other));
-  s->room = other || least == -INT64_MAX ? 0 : (uint64_t)-least;
+  if (other) s->room = 0;
+  CEL_TRY(share_least(s, least_room(b), &s->device_room));
   s->has_room = b != NULL || s->transport->ranks > 1;
   return CEL_E_OK;
 }

@@ -136,6 +136,36 @@ describe("an image", function()
     assert.equal(2, tonumber(fault.at[0]))
   end)
 
+  it("is of rows that others mark, and lies between the first and the last", function()
+    local first, last = ffi.new("int64_t[1]"), ffi.new("int64_t[1]")
+    local function hull(marks)
+      if not c.cel_image_hull(marks, first, last) then return {} end
+      return { tonumber(first[0]), tonumber(last[0]) }
+    end
+    local function marked(rows, ...)
+      local marks = ffi.gc(c.cel_image_marks_create(rows), c.cel_image_marks_destroy)
+      for _, row in ipairs { ... } do c.cel_image_mark_rows(marks, row, row + 1) end
+      return marks
+    end
+    assert.same({}, hull(marked(0)))
+    assert.same({}, hull(marked(200)))
+    assert.same({ 0, 1 }, hull(marked(1, 0)))
+    assert.same({ 63, 129 }, hull(marked(200, 128, 63)))
+    assert.same({ 64, 200 }, hull(marked(200, 64, 199)))
+    local index, base = index_of("elements", { 19, 10, 11, 99, 98, 3 })
+    local offsets, numbers = index_of("offsets", { 0, 4, 7, 9, 11, 12 })
+    local marks, fault = marked(20), ffi.new("cel_image_fault")
+    assert.is_true(c.cel_image_mark_along(marks, index, marked(6, 1, 2, 5), fault))
+    assert.same({ 3, 12 }, hull(marks))
+    marks = marked(20)
+    assert.is_true(c.cel_image_mark_along(marks, offsets, marked(6, 1, 2, 4, 5), fault))
+    assert.same({ 4, 12 }, hull(marks))
+    assert.equal(12, numbers[5])
+    base[2] = 20
+    assert.is_false(c.cel_image_mark_along(marks, index, marked(6, 2), fault))
+    assert.equal(2, tonumber(fault.at[0]))
+  end)
+
   it("lies in boxes between its largest gaps", function()
     local function of(entries, gap, most)
       local _, plan = plan_of(100, 3, "elements", entries, #entries)

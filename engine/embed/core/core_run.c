@@ -160,10 +160,14 @@ static int run_gpus(lua_State *L) {
 }
 
 /* room() -> bytes that buffers may take of each rank's one device; 0 where
- * there are several, or where work has not begun. */
+ * there are several, or where work has not begun; the same of the smallest
+ * device, however many there are, 0 where that has no limit. All ranks get the
+ * same. */
 static int run_room(lua_State *L) {
-  lua_pushnumber(L, (lua_Number)cel__session_of(L)->room);
-  return 1;
+  const cel_session *session = cel__session_of(L);
+  lua_pushnumber(L, (lua_Number)session->room);
+  lua_pushnumber(L, (lua_Number)session->device_room);
+  return 2;
 }
 
 /* staging() -> why messages between GPUs do not go from one to the other within

@@ -13,6 +13,10 @@ local M = {}
 --- get these boxes: a gap of fewer rows costs less than a copy more. Until all ranks have met,
 --- there is in the place of boxes what is wrong with the index, as text.
 M.BOXES, M.GAP = 8, 2048
+--- Where a buffer takes much of a device's memory: how many, then *spans*, each of which is a part
+--- of what the rank's items have in dimension 0, [first, end), and the rows [first, end) that they
+--- read among.
+M.SPANS, M.SPAN = 32, 4
 local TEXT = 1024
 M.HEAD = 2 + math.max(2 * M.BOXES, TEXT / 8)
 --- What `sent` counts, of all exchanges of a copy; these on rank 0.
@@ -234,6 +238,60 @@ function M.find(part, what, head, plan, ...)
   end
   list(part, marks, what, plan)
   C.cel_image_marks_destroy(ffi.gc(marks, nil))
+end
+
+-- The rows among which items read that have these pieces' entries; nil: they read none. What is
+-- wrong has been said.
+local function span_of(what, views, pieces, places)
+  local marks, fault = nil, ffi.new "cel_image_fault"
+  for k, level in ipairs(what.levels) do
+    local next = what.levels[k + 1]
+    local now = ffi.gc(C.cel_image_marks_create(next and next.extents[1] or what.rows),
+      C.cel_image_marks_destroy)
+    local index = index_of(views[k], level)
+    for _, at in ipairs(k == 1 and places or {}) do
+      local min, max, v = ffi.new "int64_t[3]", ffi.new "int64_t[3]", views[1]
+      local least, most = { v.l0, v.l1, v.l2 }, { v.h0, v.h1, v.h2 }
+      for d = 0, 2 do
+        min[d] = math.max(pieces[at + 2 + d], least[1 + d])
+        max[d] = math.min(pieces[at + 5 + d], most[1 + d])
+      end
+      if level.kind == "offsets" then max[0] = max[0] - 1 end
+      if level.kind == "pairs" then max[1] = 1 end
+      C.cel_image_mark(now, index, min, max, fault)
+    end
+    if marks then C.cel_image_mark_along(now, index, marks, fault) end
+    marks = now
+  end
+  local first, last = ffi.new "int64_t[1]", ffi.new "int64_t[1]"
+  if C.cel_image_hull(marks, first, last) then return first[0], last[0] end
+end
+
+--- The ranks that have a chunk of the task: the spans of their items. Pieces of the range, eight
+--- numbers each: which items they have, in dimension 0, and the box of these items' entries.
+---@param what celer.image_inspection
+---@param pieces integer[]
+function M.spans(part, what, pieces, spans, ...)
+  local mine, views, n = {}, { ... }, 0
+  open()
+  for at = 1, #pieces, 8 do
+    local meets = pieces[at] < part.max[0] and pieces[at + 1] > part.min[0]
+    mine[#mine + 1] = meets and at or nil
+  end
+  local each = math.ceil(#mine / M.SPANS)
+  for i = 1, #mine, each do
+    local places = { unpack(mine, i, math.min(i + each - 1, #mine)) }
+    local first, last = span_of(what, views, pieces, places)
+    if first then
+      local at = 1 + M.SPAN * n
+      spans:set(at, pieces[places[1]])
+      spans:set(at + 1, pieces[places[#places] + 1])
+      spans:set(at + 2, first)
+      spans:set(at + 3, last)
+      n = n + 1
+    end
+  end
+  spans:set(0, n)
 end
 
 -- Raises on all ranks what is wrong on the first one where something is.

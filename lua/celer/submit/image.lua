@@ -5,9 +5,11 @@
 --- has only what its part of the index names. Before the task come hidden ones. *Find* and
 --- *meet* are submitted where the index, or the cut of the task, is another than the last time:
 --- then each rank knows what it gives to whom. *Bring* is, where the buffer has changed since.
---- What has changed follows from what was submitted, so it is the same on all ranks, and the
---- script waits for nothing.
+--- What has changed follows from what was submitted, so it is the same on all ranks. The script
+--- waits only where devices have memory of their own, until it is known which rows they read.
 local codec = require "string.buffer"
+local asked = require "celer.mapper.asked"
+local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local collective = require "celer.submit.collective"
 local core = require "celer.core"
@@ -21,6 +23,7 @@ local place = require "celer.place"
 local settings = require "celer.settings"
 local snapshot = require "celer.data.snapshot"
 local spaces = require "celer.space"
+local symbol = require "celer.symbol"
 local trace = require "celer.mapper.trace"
 local words = require "celer.words"
 
@@ -28,6 +31,7 @@ local fail = place.fail
 
 local M = {}
 
+local MOST_PIECES = 2048
 local MOST = 16 -- that are remembered of one buffer, or used by one task
 local SPLIT = core.facts.placement.split
 local fields = core.facts.access
@@ -290,6 +294,10 @@ end
 ---@field inspections integer
 ---@field boxes? celer.future  of `head`
 ---@field maps? table<integer, celer.range_mapper>  by dimensions: boxes of what is needed
+---@field spans? celer.buffer  as celer.host.image has them
+---@field spanned? integer  how many inspections there were when they were asked for
+---@field spans_read? celer.future  of `spans`
+---@field span_maps? table<integer, celer.range_mapper>  likewise
 ---@field seen table  of what the last inspection depends on
 ---@field copies table<celer.image_copy, boolean>  held weakly: they are their buffers'
 
@@ -331,6 +339,7 @@ local function end_plan(plan)
   for copy in each(plan.copies) do end_copy(copy) end
   plan.head:free()
   plan.words:free()
+  if plan.spans then plan.spans:free() end
 end
 
 local function plan_of(data, image, cut)
@@ -382,17 +391,28 @@ local function levels_of(image, inner)
   return levels, places
 end
 
+-- The image whose entries items have.
+local function base_of(image)
+  while image.through do image = image.through end
+  return image
+end
+
+-- What a task in which ranks look at an index is told, and where the indices of the other levels
+-- lie.
+local function look_of(plan, data, inner, read)
+  local image = plan.image
+  local levels, places = levels_of(image, inner)
+  return { number = plan.inspections, kind = image.kind, reach = image.reach, rows = plan.rows,
+    boxes = image.boxes, index = image.index.name, of = data.name, levels = levels,
+    own = base_of(image).own, read = read, call = image.call }, places
+end
+
 -- What each rank needs: of the entries that its chunk has, or that another image names. Where
 -- there are no copies, what reads the index after that waits for it by a write that changes
 -- nothing.
 local function find(plan, data, inner, cut, read)
-  local image, base = plan.image, plan.image
-  while base.through do base = base.through end
-  local levels, places = levels_of(image, inner)
-  local what = { number = plan.inspections, kind = image.kind, reach = image.reach,
-    rows = plan.rows, boxes = image.boxes, index = image.index.name, of = data.name,
-    levels = levels, own = base.own, read = read,
-    call = image.call }
+  local image, base = plan.image, base_of(plan.image)
+  local what, places = look_of(plan, data, inner, read)
   submit(cut.alone and in_one or cut.hints, cut.range, lane.find, function(cg)
     local list = { cg:read_write(plan.head, mapper.all), cg:discard_write(plan.words, mapper.all) }
     if inner then list[#list + 1] = cg:read(inner.plan.words, mapper.all) end
@@ -430,15 +450,74 @@ local function boxes_map(head, dims)
       tonumber(head(2 * k + 1)), table.concat(high))
   end
   return assert(loadstring(("local box = ...\nreturn function(chunk, buffer) return %s end"):format(
-    table.concat(out, ", ")), "=celer/image"))(require("celer.box").new)
+    table.concat(out, ", ")), "=celer/image"))(box.new)
 end
 
--- What devices of this rank read of a copy: boxes around what it needs, where they have memory
--- of their own. The script waits for that, once for an inspection.
-local function map_of(plan, data)
+-- The range in pieces along dimension 0, each with the box of its entries: eight numbers. So many
+-- that each rank has some.
+local function pieces_of(image, space)
+  local lo, hi = box.bounds(space.box)
+  local n, ranks = hi[1] - lo[1], select(2, core.rank())
+  local count = math.min(n, math.max(MOST_PIECES, ranks), lane.SPANS * ranks)
+  local out = {}
+  for k = 0, count - 1 do
+    local first, last = lo[1] + math.floor(n * k / count), lo[1] + math.floor(n * (k + 1) / count)
+    local chunk = asked.chunk_of(space.box, { first, lo[2], lo[3] }, { last, hi[2], hi[3] })
+    local part = asked.parts(image.index.dims, image.entries(chunk, image.index))[1]
+    out[#out + 1], out[#out + 2] = first, last
+    for d = 0, 2 do out[#out + 1] = d < part.dims and part.min[d] or 0 end
+    for d = 0, 2 do out[#out + 1] = d < part.dims and part.max[d] or 1 end
+  end
+  return out
+end
+
+-- Has ranks find the spans of their items.
+local function span(plan, data, inner, cut)
+  local base, what, places = base_of(plan.image), look_of(plan, data, inner)
+  local pieces = pieces_of(base, cut.space)
+  plan.spans = plan.spans or buffers.apart("int64_t", { 1 + lane.SPAN * lane.SPANS },
+    { name = "spans of " .. plan.image.index.name, init = 0 })
+  submit(cut.alone and in_one or cut.hints, cut.range, lane.spans, function(cg)
+    local list = { cg:read_write(plan.spans, mapper.all), cg:read(base.index, base.entries) }
+    for _, buffer in ipairs(places) do list[#list + 1] = cg:read(buffer, mapper.all) end
+    return what, pieces, unpack(list)
+  end)
+  plan.spans_read = snapshot.request { snapshot.as_capture(plan.spans, NAME, 1) }
+  plan.spans_read.unadvised, plan.spanned, plan.span_maps = true, plan.inspections, {}
+end
+
+-- The mapper of spans, in closed form: the rows of those that the chunk meets. A rank whose items
+-- read none has it read a row all the same: all ranks' tasks depend on the same ones.
+local function spans_map(spans, dims)
+  local rest, high, out = (", 0"):rep(dims - 1), "", {}
+  for d = 1, dims - 1 do high = ("%s, buffer.size[%d]"):format(high, d) end
+  for k = 1, tonumber(spans(0)) do
+    local n = {}
+    for i = 1, lane.SPAN do n[i] = tonumber(spans(lane.SPAN * (k - 1) + i)) end
+    out[k] = ("box({ %d%s }, { %d + %d * high(0, low(1, low(last, %d) - high(first, %d)))%s })")
+      :format(n[3], rest, n[3], n[4] - n[3], n[2], n[1], high)
+  end
+  out[1] = out[1] or ("box({ 0%s }, { 1%s })"):format(rest, high)
+  return assert(loadstring(("local box, low, high = ...\nreturn function(chunk, buffer)\n"
+    .. "local first, last = chunk.min[0], chunk.max[0]\nreturn %s end"):format(
+    table.concat(out, ",\n")), "=celer/image"))(box.new, symbol.min, symbol.max)
+end
+
+-- What devices of this rank read, of a copy or of the buffer: where they have memory of their own,
+-- boxes around what the rank needs. Where they have little, the rows among which a chunk's items
+-- read. The script waits for these, once for an inspection.
+local function map_of(copy, data, cut, is_large)
+  local plan = copy.plan
+  if not plan or plan.rows == 0 or core.dry() then return mapper.all end
+  if is_large then
+    if plan.spanned ~= plan.inspections then span(plan, data, copy.below, cut) end
+    local maps = plan.span_maps
+    maps[data.dims] = maps[data.dims] or spans_map(plan.spans_read:get(), data.dims)
+    return maps[data.dims]
+  end
   local backend, devices = core.devices()
-  local has_boxes = plan.boxes and plan.rows > 0 and not core.dry()
-  if not has_boxes or backend ~= "cuda" and devices == 1 then return mapper.all end
+  local is_own = backend == "cuda" or devices > 1 or select(2, core.room()) > 0
+  if not plan.boxes or not is_own then return mapper.all end
   if not plan.maps[data.dims] then
     plan.maps[data.dims] = boxes_map(plan.boxes:get(), data.dims)
   end
@@ -501,11 +580,11 @@ local function is_known(data, image)
 end
 
 -- A copy that is as the buffer is now; of a rank alone the buffer itself, of which it has seen
--- that the index names rows. `outer`: that another image goes through it.
-local function current(data, image, cut, read, outer)
+-- that the index names rows. `planned`: also where that needs no look.
+local function current(data, image, cut, read, planned)
   if image.index.freed then fail("celer.image: the buffer %s was freed", image.index.name) end
   local inner = image.through and current(image.index, image.through, cut, nil, true)
-  if cut.alone and not outer and is_known(data, image) then return { buffer = data } end
+  if cut.alone and not planned and is_known(data, image) then return { buffer = data } end
   local plan = plan_of(data, image, cut)
   local seen = seen_now(plan, inner, cut)
   if is_new(plan.seen, seen) then
@@ -585,6 +664,19 @@ local function exact_map(image)
   return exact.mapper(image, changes)
 end
 
+-- Where what a task reads by images takes that much of the memory of some device, chunks may have
+-- to be cut further, and then read what their own items name.
+M.PART = 1 / 4
+
+local function is_large(group)
+  local _, room = core.room()
+  local bytes = 0
+  for i = 1, room > 0 and group.n or 0 do
+    if images[group[i].map] then bytes = bytes + group[i].buffer.bytes end
+  end
+  return bytes > room * M.PART
+end
+
 --- Of a group that is to get its work, with accesses by images: submits what brings the data,
 --- and gives it the copies in the place of the buffers.
 ---@param group celer.command_group
@@ -596,15 +688,15 @@ function M.resolve(group, call, range)
   local grouped = nd_range.is_nd_range(range) and range or nil
   local space = spaces.of(grouped and grouped.size or range, call)
   if space.empty then return end
-  local cut = cut_of(group, space, grouped)
+  local cut, large = cut_of(group, space, grouped), is_large(group)
   for i = 1, group.n do
     local access = group[i]
     local image = images[access.map]
     if image and not stands_in(access, image) then
-      local copy = current(access.buffer, image, cut, rawget(access, "read_at"))
+      local copy = current(access.buffer, image, cut, rawget(access, "read_at"), large)
       rawset(access, fields.buffer, copy.buffer)
       rawset(access, fields.map, settings.check and exact_map(image)
-        or copy.plan and map_of(copy.plan, access.buffer) or mapper.all)
+        or map_of(copy, access.buffer, cut, large))
       rawset(access, core.facts.hidden.handle, copy.buffer.handle)
     end
   end

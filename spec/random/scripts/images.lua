@@ -8,6 +8,7 @@
 --- runs the same text on tables. Between the steps data and indices change. Says at the end
 --- how often what occurred; or the seed that fails, and the kernel.
 local celer = require "celer"
+local core = require "celer.core"
 local dice = require "chance"
 local images = require "celer.submit.image"
 local q = celer.queue()
@@ -255,7 +256,15 @@ local function hints_of()
   return hints
 end
 
+-- As on devices whose memory is too small for what is read by images; for that they must have
+-- some limit.
+local function make_small()
+  images.PART = chance(40) and 0 or 1
+  if images.PART == 0 and select(2, core.room()) > 0 then note "small" end
+end
+
 local function submit(p)
+  make_small()
   local out = celer.buffer("double", { p.n }, { name = "out", init = 0 })
   local lo, hi = 0, p.n
   if chance(25) then
@@ -289,6 +298,7 @@ local gather = celer.kernel [[
 local function submit_wide(p)
   local out, how = celer.buffer("double", { p.n }), one_of { "exact", "boxes", "hull" }
   note("how " .. how)
+  make_small()
   local hints = hints_of()
   q:submit(function(cg)
     cg:hint(hints)

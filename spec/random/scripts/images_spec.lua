@@ -7,16 +7,18 @@ local features = { "beside", "beyond", "chains", "changed", "columns", "from 1",
   "one less", "pairs", "sentinels", "steps", "tables" }
 
 describe("random programs with images", function()
-  for _, shape in ipairs { { 1, 2 }, { 4, 1 } } do
+  for _, shape in ipairs { { 1, 2, "64M" }, { 4, 1 }, { 3, 1, "64M" } } do
     it(("hold what tables hold on %d ranks with %d devices"):format(unpack(shape)), function()
-      local ranks, devices = unpack(shape)
+      local ranks, devices, memory = unpack(shape)
+      local env = { CELER_NO_SAMPLE = celer.sampled.CELER_NO_SAMPLE, CELER_DEVICE_MEMORY = memory }
       local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
         "spec/random/scripts/images.lua", tostring(100 * ranks), "20" },
-        { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
+        { ranks = ranks > 1 and ranks or nil, env = env })
       assert.equal("", r.stderr)
       assert.equal(0, r.status)
       assert.matches("^20 programs with images: ", r.stdout)
       for _, name in ipairs(features) do assert.matches(name .. " [1-9]", r.stdout) end
+      if memory then assert.matches("small [1-9]", r.stdout) end
       if ranks > 1 then assert.matches("exchanges [1-9]", r.stdout) end
     end)
   end

@@ -688,6 +688,53 @@ end]==], { devices = 1 }, { before = { "--backend", "cpu", "--fold", 1, "--dry-r
     assert.equal(0, r.status, r.stderr)
   end)
 
+  -- Of each chunk that is cut off for want of memory those rows that its own items name.
+  for _, shape in ipairs { shapes[1], shapes[3], shapes[4] } do
+    it("is of buffers that devices have no room for, " .. shape.name, function()
+      local r = script.run([==[
+local n = 100000
+local first, columns = { [0] = 0 }, {}
+for i = 0, n - 1 do
+  for k = 1, i % 3 do columns[#columns + 1] = math.max(math.min(i + 40 * k - 60, n - 1), 0) end
+  first[i + 1] = #columns
+end
+local ptr = celer.buffer("int64_t", n + 1, { init = function(i) return first[i] end })
+local col = celer.buffer("int", #columns, { init = columns })
+local near = celer.buffer("int", { n, 2 },
+  { init = function(i, k) return i + 20 * k < n and i + 20 * k or -1 end })
+local x = celer.buffer("float", { n, 3 }, { init = function(i, k) return i + k end })
+local y = celer.buffer("double", n)
+local add = celer.kernel(function(i, ptr, col, near, x, y)
+  local s = 0
+  for k = ptr[i], ptr[i + 1] - 1 do
+    s = s + x[col[k]][0]
+    if near[col[k]][1] >= 0 then s = s + x[near[col[k]][1]][2] end
+  end
+  y[i] = s
+end)
+for step = 0, 2 do
+  q:submit(function(cg)
+    if step == 1 then cg:hint { oversubscribe = 3 } end
+    if step == 2 then cg:hint { weights = function(rank) return rank == 0 and 3 or 1 end } end
+    cg:parallel_for(n, add, ptr, col, near, x, y)
+  end)
+  local s = q:wait(y)
+  for i = 0, n - 1 do
+    local t = 0
+    for k = first[i], first[i + 1] - 1 do
+      local c = columns[k + 1]
+      t = t + c + step + (c + 20 < n and c + 22 + step or 0)
+    end
+    if s(i) ~= t then error(("step %d, row %d: %g, not %g"):format(step, i, s(i), t)) end
+  end
+  x:set(x + 1)
+end
+print "right"]==], shape, { before = { "--backend", "cpu", "--device-memory", "1M" } })
+      assert.equal("right\n", r.stdout, r.stderr)
+      assert.matches("the memory of device %d is full", r.stderr)
+    end)
+  end
+
   it("has its messages among those that --log info counts", function()
     local r = script.run([==[
 local n = 1000
