@@ -26,7 +26,8 @@ local function number(node, x, to, out)
     local bits = 8 * node.size
     local low, high = node.class == "i" and -2 ^ (bits - 1) or 0,
       2 ^ math.min(node.class == "i" and bits - 1 or bits, 63)
-    test = ("%s or not (%s >= %.17g and %s < %.17g)"):format(test, x, low, x, high)
+    test = ("%s or not (%s >= %.17g and %s < %.17g and %s %% 1 == 0)"):format(test, x, low, x,
+      high, x)
   end
   out[#out + 1] = ("if %s then return false end %s = %s"):format(test, to, x)
 end
@@ -166,9 +167,6 @@ end
 
 local function plain(node)
   local out = {}
-  if node.class ~= "f" and node.class ~= "b" then
-    out[1] = "if type(v) == 'number' and v % 1 ~= 0 then return false end"
-  end
   number(node, "v", "p[at]", out)
   return loadstring(("return function(p, at, v)\n%s\nreturn true\nend"):format(
     table.concat(out, "\n")))()

@@ -174,6 +174,10 @@ local function in_value(type_, value, ctype, path, refused)
   elseif ctype.class and kind ~= "number" and kind ~= "boolean" then
     return ("%s is a %s, %s"):format(owner(type_, path),
       ctype.class == "b" and "boolean" or "number", given)
+  elseif kind == "number" and (ctype.class == "i" or ctype.class == "u") then
+    local number = M.number(ctype.class, ctype.size)
+    local fault = M.whole_fault(value, number.name, number.low, number.high)
+    return fault and ("%s: %s"):format(owner(type_, path), fault)
   end
 end
 
