@@ -5,8 +5,9 @@
 // in 32 bits, then the keys, then the values. So no item waits for another, and
 // what comes of all does not depend on their order. Host tasks bring it where
 // it belongs (engine/comm/route.h). Where one GPU has all, its kernels do
-// (routed.cuh), and the values of all items lie behind all counts and keys:
-// then a warp writes side by side.
+// (routed.cuh), and slots lie *apart*: the counts of all items, then the keys
+// that each has pushed first, those that each has pushed next..., and so the
+// values: then a warp writes side by side.
 #ifndef CELER_ROUTE_CUH
 #define CELER_ROUTE_CUH
 
@@ -18,9 +19,12 @@ struct routing {
   index size[3];   // of what it leads to
   index first[3];  // of the range: its slots are the first ones
   index across[2]; // extents of the range behind the first one
-  // Bytes from an item's count to its values, or, where those lie apart, from
+  // Bytes from an item's count to its values, or, where slots lie apart, from
   // the first item's.
   index values;
+  // Bytes from a count to the item's first key and from each key to its next
+  // one; from each of its values to the next one.
+  index next_key, next_value;
   int most;        // pushes of an item for which there are slots
   int words;       // that an item has
   int step, pitch; // bytes from an item to the next: of counts, and of values
@@ -117,11 +121,21 @@ private:
       *(word *)values = key;
       return;
     }
+    char *const at = (char *)slot + (1 + n) * to.next_key;
     if (to.is_wide)
-      ((word *)slot)[1 + n] = key;
+      *(word *)at = key;
     else
-      ((slot_key<T> *)slot)[1 + n].at = uint32_t(key);
-    char *into = values + n * sizeof(T);
+      ((slot_key<T> *)at)->at = uint32_t(key);
+    char *into = values + n * to.next_value;
+#ifdef CELER_CUDA
+    if constexpr (sizeof(T) == 16 && alignof(T) == 8)
+      if (to.is_apart) { // at once, as values there are multiples of their size
+        uint4 all;
+        memcpy(&all, &value, 16);
+        *(uint4 *)into = all;
+        return;
+      }
+#endif
     if constexpr (alignof(T) <= sizeof(word)) {
       *(T *)into = value;
     } else {

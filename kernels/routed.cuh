@@ -39,16 +39,17 @@ struct pieces_state {
   // the phase before are done. So a group waits only for what groups have
   // begun. What a phase wrote is seen after. Where pieces(phase) depends on
   // what earlier phases found, it may ask once all but the last of these are
-  // done. `one`: a word of the group.
-  template <class Pieces, class Work>
+  // done. `one`: a word of the group. Ahead: a group takes its next piece
+  // before it works on one, which no piece of the same phase may then wait for.
+  template <bool Ahead, class Pieces, class Work>
   CELER_FN void run(const group<1> &g, uint32_t *one, const Pieces &pieces,
                     const Work &work) {
     const int me = g.local(0);
     uint32_t taken = 0, done_here = 0;
     int64_t begin = 0;
-    if (me == 0) taken = atomicAdd(&next, 1u);
+    if (Ahead && me == 0) taken = atomicAdd(&next, 1u);
     for (int phase = 0;;) {
-      if (me == 0) *one = taken;
+      if (me == 0) *one = Ahead ? taken : atomicAdd(&next, 1u);
       g.barrier();
       const int64_t piece = *one;
       g.barrier();
@@ -64,7 +65,7 @@ struct pieces_state {
         wait(g, phase++, n);
         begin += n;
       }
-      if (me == 0) taken = atomicAdd(&next, 1u); // on its way meanwhile
+      if (Ahead && me == 0) taken = atomicAdd(&next, 1u); // on its way
       work(phase, piece - begin);
       g.barrier();
       ++done_here;
@@ -94,14 +95,18 @@ private:
   }
 };
 
-// Slots of an arena, all counts and keys before all values. Keys have 32 bits.
-// `T`: what is pushed. `end`: keys that there are, and the key of what was not
-// pushed. `pitch`: bytes from an item's values to the next one's. `Most`: slots
-// of an item where the compiler is to know, or 0.
+// Slots that lie apart: see route.cuh. Keys have 32 bits. `T`: what is pushed.
+// `row`: words from the counts to the keys that were pushed first, and from
+// those to the next ones; `value_row`: bytes from values to the next ones;
+// `pitch`: from an item's value to the next item's. `end`: keys that there are,
+// and the key of what was not pushed. `Most`: slots of an item where the
+// compiler is to know, or 0.
 template <class T, int Most> struct routed {
   const uint32_t *at;
   const char *values;
-  uint32_t items, given, pitch, end;
+  uint32_t items, given, row;
+  int64_t value_row;
+  uint32_t pitch, end;
   static constexpr int block = 64; // CEL_ROUTE_BLOCK
 
   CELER_FN uint32_t most() const {
@@ -111,18 +116,17 @@ template <class T, int Most> struct routed {
     return int64_t(items) * most();
   }
   CELER_FN T value(uint32_t place) const {
-    const char *const from = values + int64_t(place / most()) * pitch;
-    if constexpr (alignof(T) <= sizeof(word))
-      return ((const T *)from)[place % most()];
+    const char *const from =
+        values + place % most() * value_row + int64_t(place / most()) * pitch;
+    if constexpr (alignof(T) <= sizeof(word)) return *(const T *)from;
     T out;
-    memcpy(&out, from + place % most() * sizeof(T), sizeof(T));
+    memcpy(&out, from, sizeof(T));
     return out;
   }
   CELER_FN uint32_t key(uint32_t place, uint32_t *pushes) const {
-    const uint32_t *const slot = at + int64_t(place / most()) * (1 + most());
-    const uint32_t k = place % most();
-    const uint32_t found = slot[1 + k]; // on its way beside the count
-    *pushes = slot[0];
+    const uint32_t item = place / most(), k = place % most();
+    const uint32_t found = at[int64_t(1 + k) * row + item]; // beside the count
+    *pushes = at[item];
     return *pushes <= most() && k < *pushes ? found : end;
   }
 
@@ -246,7 +250,7 @@ template <class T, int Most> struct routed {
              : phase == passes + 1 ? finishing
                                    : -1;
     };
-    all->run(g, few, pieces, [&](int phase, int64_t piece) {
+    all->run<false>(g, few, pieces, [&](int phase, int64_t piece) {
       if (phase == 0)
         return keys<Passes>(g, n * piece / counting, n * (piece + 1) / counting,
                             keys_of(at, 0), state, &all->none, wrong,
@@ -611,14 +615,15 @@ struct routed_few : routed<T, Most> {
              : phase < 3  ? pieces
                           : -1;
     };
-    ((pieces_state *)state)->run(g, few, pieces_of, [&](int phase, int64_t p) {
-      if (phase == 0) return count(p);
-      if (phase == 1) return scan(p);
-      if (phase == 3) return combine(p);
-      const int64_t total = begin(p, start);
-      place(p, put);
-      finish(p, total);
-    });
+    ((pieces_state *)state)
+        ->run<true>(g, few, pieces_of, [&](int phase, int64_t p) {
+          if (phase == 0) return count(p);
+          if (phase == 1) return scan(p);
+          if (phase == 3) return combine(p);
+          const int64_t total = begin(p, start);
+          place(p, put);
+          finish(p, total);
+        });
   }
 
   // Appends all, as routed::append does.

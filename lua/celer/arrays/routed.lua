@@ -18,7 +18,6 @@ local place = require "celer.place"
 local placement = require "celer.submit.placement"
 local queues = require "celer.submit.queue"
 local radix = require "celer.arrays.radix"
-local settings = require "celer.settings"
 local snapshot = require "celer.data.snapshot"
 local sorted_pairs = require("celer.tables").sorted_pairs
 local types = require "celer.data.types"
@@ -33,10 +32,10 @@ local OFTEN = 32 -- deliveries until a host task looks
 local MOST_PLACES = 2 ^ 30
 local SORTING = 16 -- bytes of a place: its key and its number, each twice
 -- What kernels take of an arena, and what they make of it.
-local SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t pitch, uint32_t end, "
-  .. "uint32_t told"
+local SLOTS = "int64_t heads, uint32_t items, uint32_t most, uint32_t row, int64_t value_row, "
+  .. "uint32_t pitch, uint32_t end, uint32_t told"
 local PUSHED = "celer::routed<%s, %d>{(const uint32_t *)&arena(0), (const char *)&arena(heads), "
-  .. "items, most, pitch, end}"
+  .. "items, most, row, value_row, pitch, end}"
 local OFTEN_MOST = 2 -- slots of an item up to which kernels are compiled for so many
 -- Groups that combine what came to one key: see group_for.
 local groups = { { many = 16, items = 64, bytes = 2 ^ 12 }, { many = 1024, items = 256,
@@ -167,7 +166,9 @@ end
 
 -- As kernels take them; and what comes behind.
 local function slots_of(d, ...)
-  return d.what.values / 8, d.items, d.what.most, d.what.pitch, d.ends, d.told, ...
+  local what = d.what
+  return what.values / 8, d.items, what.most, what.row / 4, what.value_row, what.pitch, d.ends,
+    d.told, ...
 end
 
 -- One of FEW, if there are so few keys.
@@ -183,7 +184,7 @@ end
 ---@param space celer.space
 ---@return boolean
 function M.serves(routed, arena, space)
-  if not arena.is_apart or settings.session or space.empty or arena.is_wide then return false end
+  if not arena.is_apart or space.empty then return false end
   local places, ends, room = routed.most, 1, core.room()
   for d = 1, space.dims do places = places * (space.hi[d] - space.box.min[d - 1]) end
   for _, n in ipairs(routed.extents) do ends = ends * n end

@@ -33,6 +33,8 @@ end
 ---@field step? integer  where slots lie: see kernels/route.cuh; nil: there are none
 ---@field pitch? integer
 ---@field values? integer
+---@field row? integer  and the next one: where slots lie apart
+---@field value_row? integer
 ---@field is_wide? boolean
 ---@field bytes integer  of a value
 ---@field op? string  how elements are combined: `count` numbers of so many bytes
@@ -42,8 +44,8 @@ end
 ---@field identity? string  what elements begin with; nil: with what they hold
 
 local fields = { "call", "name", "bins", "size", "first", "items", "most", "step", "pitch",
-  "values", "is_wide", "bytes", "room", "held_room", "of", "op", "class", "number", "count",
-  "identity" }
+  "values", "row", "value_row", "is_wide", "bytes", "room", "held_room", "of", "op", "class",
+  "number", "count", "identity" }
 
 --- A task as text, which is the same on all ranks.
 ---@param what celer.route_task
@@ -142,16 +144,37 @@ local function check(fault, what)
   end
 end
 
--- This rank's, in rows of the range; where values lie apart, it has all.
+-- What lies apart, for a GPU that has no room to bring it where it belongs, side by side.
+local function side_by_side(at, what)
+  local items, most, bytes = product(what.items, 1), what.most, what.bytes
+  local step, pitch, row = 1 + most, 8 * math.ceil(most * bytes / 8), what.row / 4
+  local heads = ffi.new("uint32_t[?]", items * step)
+  local values = ffi.new("char[?]", items * pitch)
+  local from = ffi.cast("const uint32_t *", at)
+  for i = 0, items - 1 do
+    for k = 0, most do heads[i * step + k] = from[k * row + i] end
+    for k = 0, most - 1 do
+      ffi.copy(values + i * pitch + k * bytes, at + what.values + k * what.value_row
+        + i * what.pitch, bytes)
+    end
+    if heads[i * step] >= 2 ^ 31 then -- a key that leads nowhere
+      ffi.copy(values + i * pitch, at + what.values + i * what.pitch, 8)
+    end
+  end
+  return ffi.new("cel_route_slots", { at = ffi.cast("const char *", heads), values = values,
+    step = 4 * step, pitch = pitch, items = items, most = most, bytes = bytes }), heads, values
+end
+
+-- This rank's, in rows of the range; and what keeps them.
 local function slots_of(arena, what)
   if not arena or arena.h0 == arena.l0 then
     return ffi.new("cel_route_slots", { most = what.most, bytes = what.bytes })
   end
   local row, at = product(what.items, 2), ffi.cast("const char *", (arena:pointer()))
-  local is_apart = what.values >= what.step
+  if what.row then return side_by_side(at, what) end
   return ffi.new("cel_route_slots", { at = at, values = at + what.values, step = what.step,
-    pitch = what.pitch, first = is_apart and 0 or tonumber(arena.l0) * row,
-    items = is_apart and product(what.items, 1) or tonumber(arena.h0 - arena.l0) * row,
+    pitch = what.pitch, first = tonumber(arena.l0) * row,
+    items = tonumber(arena.h0 - arena.l0) * row,
     most = what.most, is_wide = what.is_wide, bytes = what.bytes })
 end
 
@@ -159,18 +182,18 @@ end
 -- was to get, and none waits for another one.
 local function exchange(part, arena, what)
   open()
-  local slots = slots_of(arena, what)
+  local slots, heads, values = slots_of(arena, what)
   local keys = ffi.new("cel_route_keys", { rows = what.size[1], row = product(what.size, 2) })
   if what.bins then keys.rows, keys.row = product(what.size, 1), 1 end
   local came, fault = ffi.gc(ffi.new "cel_route_came", C.cel_route_release),
     ffi.new "cel_route_fault"
   communicator.check(C.cel_route_exchange(part.comm.comm, slots, keys, fault, came))
   check(fault, what)
-  return came, tonumber(keys.row), slots
+  return came, tonumber(keys.row), slots, heads, values
 end
 
 -- Until then there are slots, where a rank is alone.
-local function release(came, _) C.cel_route_release(ffi.gc(came, nil)) end
+local function release(came, ...) C.cel_route_release(ffi.gc(came, nil)) return ... end
 
 -- What a rank alone has found out.
 local function raise_late(slots, what)
@@ -185,7 +208,7 @@ end
 ---@param text string
 function M.combine(part, arena, out, text)
   local what = task(text)
-  local came, row, slots = exchange(part, arena, what)
+  local came, row, slots, heads, values = exchange(part, arena, what)
   local rows = tonumber(out.h0 - out.l0)
   local type_ = ffi.new("cel_route_type", { op = ops[what.op], class_ = what.class:byte(),
     size = what.number, count = what.count })
@@ -193,7 +216,7 @@ function M.combine(part, arena, out, text)
     what.identity, (out:pointer())) then
     raise_late(slots, what)
   end
-  release(came, slots)
+  release(came, slots, heads, values)
 end
 
 --- All ranks: append what was pushed to bins.
@@ -204,7 +227,7 @@ end
 ---@param text string
 function M.append(part, arena, offsets, held, values, text)
   local what = task(text)
-  local came, _, slots = exchange(part, arena, what)
+  local came, _, slots, heads, pushed = exchange(part, arena, what)
   local last = part.rank == part.ranks - 1 and 1 or 0
   local bins = ffi.new("cel_route_bins", { first = offsets.l0,
     count = offsets.h0 - offsets.l0 - last, room = what.room, bytes = what.bytes,
@@ -213,7 +236,7 @@ function M.append(part, arena, offsets, held, values, text)
   local total = ffi.new "int64_t[1]"
   communicator.check(C.cel_route_append(part.comm.comm, came, bins, total))
   if total[0] < 0 then raise_late(slots, what) end
-  release(came, slots)
+  release(came, slots, heads, pushed)
   if total[0] > what.room then raise_room(what, tonumber(total[0])) end
 end
 

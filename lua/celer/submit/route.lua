@@ -36,7 +36,7 @@ local fields = core.facts.access
 -- As kernels/route.cuh has it.
 ffi.cdef [[
 struct celer_routing {
-  int64_t size[3], first[3], across[2], values;
+  int64_t size[3], first[3], across[2], values, next_key, next_value;
   int32_t most, words, step, pitch, is_wide, is_apart;
 };
 ]]
@@ -223,8 +223,9 @@ end
 ---@field buffer celer.buffer
 ---@field map celer.range_mapper
 ---@field packed ffi.cdata*
----@field at {step: integer, pitch: integer, values: integer}  as kernels/route.cuh has them
----@field is_apart boolean  all counts and keys come before all values
+---@field at {step: integer, pitch: integer, values: integer, row?: integer, value_row?: integer}
+---  as kernels/route.cuh has them; `row` and `value_row` where slots lie apart
+---@field is_apart boolean
 ---@field is_wide boolean  keys have 64 bits
 
 -- Where slots lie, of so many items: see kernels/route.cuh. `extents`: of the buffer.
@@ -233,9 +234,11 @@ local function lay_out(routed, is_wide, is_apart, dims, items)
   for d = 1, dims do count = count * items[d] end
   local head, value = keys * (1 + most), 8 * math.ceil(most * routed.type.size / 8)
   if is_apart then
-    local values = 64 * math.ceil(count * head / 64)
-    return { step = head, pitch = value, values = values, words = (head + value) / 8,
-      extents = { (values + count * value) / 8 } }
+    local pitch = 8 * math.ceil(routed.type.size / 8)
+    local row, value_row = 64 * math.ceil(count * keys / 64), 64 * math.ceil(count * pitch / 64)
+    local values = (1 + most) * row
+    return { step = keys, pitch = pitch, values = values, words = 0, row = row,
+      value_row = value_row, extents = { (values + most * value_row) / 8 } }
   end
   head = 8 * math.ceil(head / 8)
   local n, extents = (head + value) / 8, { 1 }
@@ -251,10 +254,12 @@ local function make_arena(key, routed, space, is_apart)
   for d = 1, routed.dims do keys = keys * routed.extents[d] end
   for d = 1, dims do items[d] = math.max(high[d] - first[d], 1) end
   local is_wide = keys > MOST_NARROW
+  is_apart = is_apart and not is_wide
   local at = lay_out(routed, is_wide, is_apart, dims, items)
   local packed = ffi.new("struct celer_routing", { most = routed.most, words = at.words,
     step = at.step, pitch = at.pitch, values = at.values, is_wide = is_wide and 1 or 0,
-    is_apart = is_apart and 1 or 0 })
+    is_apart = is_apart and 1 or 0, next_key = at.row or is_wide and 8 or 4,
+    next_value = at.value_row or routed.type.size })
   for d = 1, dims do packed.first[d - 1] = first[d] end
   for d = 2, dims do packed.across[d - 2] = items[d] end
   for d = 1, routed.dims do packed.size[d - 1] = routed.extents[d] end
@@ -325,7 +330,7 @@ local function describe(routed, space, arena)
     bytes = routed.type.size }
   if arena then
     what.step, what.pitch, what.values = arena.at.step, arena.at.pitch, arena.at.values
-    what.is_wide = arena.is_wide
+    what.is_wide, what.row, what.value_row = arena.is_wide, arena.at.row, arena.at.value_row
   end
   if what.bins then
     what.room, what.of = routed.buffer.size[0], "buffer"
@@ -506,8 +511,8 @@ function M.resolve(group, call, kernel, range)
   group.routes = false
   check(group, call, kernel, range)
   local space, list = spaces.of(range, call), {}
-  local is_apart = has_one_chunk(group)
   local flag = group.more and group.more.when
+  local is_apart = has_one_chunk(group) and not flag and not settings.session
   for i = 1, group.n do
     local access = group[i]
     local routed = rawget(access, "route")
@@ -525,12 +530,15 @@ function M.resolve(group, call, kernel, range)
       rawset(access, fields.spelt, "discard_write")
       rawset(access, core.facts.hidden.handle, arena.buffer.handle)
       routed.packed = arena.packed
-      list[#list + 1] = { routed, not space.empty and arena, step }
+      list[#list + 1] = { routed, not space.empty and arena, step,
+        order = i + (routed.how == "append" and group.n or 0) }
     end
   end
+  -- What is combined comes first: tasks that follow more often wait for that than for elements.
+  table.sort(list, function(a, b) return a.order < b.order end)
   return function()
     for _, one in ipairs(list) do
-      local routed, arena, step = unpack(one)
+      local routed, arena, step = unpack(one, 1, 3)
       if step then make_room(routed, step, arena) end
       deliver(routed, space, arena, flag)
       if step then rooms.note(routed.list, step, lists.changes(routed.list)) end
