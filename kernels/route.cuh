@@ -22,8 +22,8 @@ struct routing {
   // Bytes from an item's count to its values, or, where slots lie apart, from
   // the first item's.
   index values;
-  // Bytes from a count to the item's first key and from each key to its next
-  // one; from each of its values to the next one.
+  // Where they do: bytes from a count to the item's first key, and from each
+  // key to its next one; from each of its values to the next one.
   index next_key, next_value;
   int most;        // pushes of an item for which there are slots
   int words;       // that an item has
@@ -121,20 +121,28 @@ private:
       *(word *)values = key;
       return;
     }
-    char *const at = (char *)slot + (1 + n) * to.next_key;
+    if (to.is_apart) {
+      ((slot_key<T> *)((char *)slot + (1 + n) * to.next_key))->at =
+          uint32_t(key);
+      store<true>(values + n * to.next_value, value);
+      return;
+    }
     if (to.is_wide)
-      *(word *)at = key;
+      ((word *)slot)[1 + n] = key;
     else
-      ((slot_key<T> *)at)->at = uint32_t(key);
-    char *into = values + n * to.next_value;
+      ((slot_key<T> *)slot)[1 + n].at = uint32_t(key);
+    store<false>(values + n * sizeof(T), value);
+  }
+  // Values that lie apart are at multiples of their size, if that is 16.
+  template <bool IsApart>
+  static CELER_FN void store(char *into, const T &value) {
 #ifdef CELER_CUDA
-    if constexpr (sizeof(T) == 16 && alignof(T) == 8)
-      if (to.is_apart) { // at once, as values there are multiples of their size
-        uint4 all;
-        memcpy(&all, &value, 16);
-        *(uint4 *)into = all;
-        return;
-      }
+    if constexpr (IsApart && sizeof(T) == 16 && alignof(T) == 8) {
+      uint4 all;
+      memcpy(&all, &value, 16);
+      *(uint4 *)into = all;
+      return;
+    }
 #endif
     if constexpr (alignof(T) <= sizeof(word)) {
       *(T *)into = value;

@@ -258,8 +258,7 @@ local function make_arena(key, routed, space, is_apart)
   local at = lay_out(routed, is_wide, is_apart, dims, items)
   local packed = ffi.new("struct celer_routing", { most = routed.most, words = at.words,
     step = at.step, pitch = at.pitch, values = at.values, is_wide = is_wide and 1 or 0,
-    is_apart = is_apart and 1 or 0, next_key = at.row or is_wide and 8 or 4,
-    next_value = at.value_row or routed.type.size })
+    is_apart = is_apart and 1 or 0, next_key = at.row, next_value = at.value_row })
   for d = 1, dims do packed.first[d - 1] = first[d] end
   for d = 2, dims do packed.across[d - 2] = items[d] end
   for d = 1, routed.dims do packed.size[d - 1] = routed.extents[d] end
