@@ -53,23 +53,27 @@ end
 
 -- Whether one ends where the other one begins, for every chunk.
 local function touch(a, b)
-  for _, apart in ipairs { linear.add(a.low, b.high, -1), linear.add(b.low, a.high, -1) } do
-    if not next(apart.of) and apart.c == 1 then return true end
+  for _, between in ipairs { linear.add(a.low, b.high, -1), linear.add(b.low, a.high, -1) } do
+    if not next(between.of) and between.c == 1 then return true end
   end
   return false
 end
 
--- Two spans that move together, a few elements apart, as one; or nil.
-local function joined(context, a, b, near)
-  local apart = affine.add(a.core, b.core, -1)
-  if a.kind ~= b.kind or next(apart.of) then return nil end
-  if math.abs(apart.c) > near and not touch(a, b) then return nil end
-  return { low = linear.choose(context, "min", a.low, b.low),
-    high = linear.choose(context, "max", a.high, b.high), core = a.core, kind = a.kind }
+-- Two spans that move together, a few elements apart, as one; or nil. If `apart`, only where some
+-- element lies in it for each chunk: one that begins as the first and ends as the second could
+-- hold something for a chunk and nothing for its parts.
+local function joined(context, a, b, near, apart)
+  local between = affine.add(a.core, b.core, -1)
+  if a.kind ~= b.kind or next(between.of) then return nil end
+  if math.abs(between.c) > near and not touch(a, b) then return nil end
+  local low = linear.choose(context, "min", a.low, b.low)
+  local high = linear.choose(context, "max", a.high, b.high)
+  if apart and not linear.at_most(context, low, high) then return nil end
+  return { low = low, high = high, core = a.core, kind = a.kind }
 end
 
 -- One box in the place of two that differ in one dimension at most.
-local function merged(context, a, b, near)
+local function merged(context, a, b, near, apart)
   local differs
   for d = 1, #a do
     if not alike(a[d], b[d]) then
@@ -79,7 +83,7 @@ local function merged(context, a, b, near)
   end
   if a.needed ~= b.needed then return nil end
   if not differs then return a end
-  local span = joined(context, a[differs], b[differs], near)
+  local span = joined(context, a[differs], b[differs], near, apart)
   if not span then return nil end
   local out = { unpack(a) }
   out[differs], out.node, out.needs, out.needed = span, a.node, a.needs, a.needed
@@ -111,8 +115,8 @@ local function reduce(boxes, f)
   end
 end
 
-local function simplify(context, boxes, near)
-  reduce(boxes, function(a, b) return merged(context, a, b, near) end)
+local function simplify(context, boxes, near, apart)
+  reduce(boxes, function(a, b) return merged(context, a, b, near, apart) end)
   reduce(boxes, function(a, b)
     return lies_in(context, b, a) and a or lies_in(context, a, b) and b or nil
   end)
@@ -247,7 +251,7 @@ local function boxes_of(self, nodes, near, apart, written)
       if written then widen(spans[d], node.index[d], d - 1) end
     end
     product(self, out, spans, {}, 1, node)
-    simplify(self.context, out, near)
+    simplify(self.context, out, near, apart)
   end
   return #out <= MOST_BOXES and out or nil, #out > MOST_BOXES
     and { node = nodes[1], dim = 0, cause = nodes[1] } or nil
