@@ -76,7 +76,7 @@ local function refuse(self, value, path)
     self.fail("'%s' is nil where the kernel is submitted", path)
   end
   self.fail("the kernel captures '%s', %s: it may capture numbers, booleans, functions and "
-    .. "tables of these", path, noun)
+    .. "tables of these", path, noun == "a table" and "a table with a metatable" or noun)
 end
 
 -- math and bit are the language's own; celer has what mappers are made of.

@@ -205,9 +205,10 @@ local function describe(self, space, n, ...)
     local argument = argument_of(given[k])
     local name = self.parameters[dims + k]
     if not argument then
+      local noun = words.a(given[k])
       fail("kernel %s: argument %d ('%s') is %s: it may be a buffer, an access, a reduction such "
         .. "as celer.sum(buffer), a celer.route, a number, a boolean or a struct", self.name, k,
-        name, words.a(given[k]))
+        name, noun == "a table" and "a table with a metatable" or noun)
     elseif argument.buffer and argument.buffer.freed then
       fail("kernel %s: the buffer %s was freed", self.name, argument.buffer.name)
     end

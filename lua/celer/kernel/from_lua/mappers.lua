@@ -1,6 +1,7 @@
 --- mappers.lua -- range mappers and modes of a kernel's buffers, from its footprints.
 local linear = require "celer.kernel.from_lua.linear"
 local variants = require "celer.kernel.from_lua.variant"
+local whole = require "celer.kernel.from_lua.whole"
 
 local M = {}
 
@@ -24,7 +25,9 @@ local GATHER = "What is written where elements say is not followed: let each ite
 local function refuse(use)
   local unknown = use.unknown
   local cause = unknown.cause
-  local what = causes[cause.op] or "is no sum of coordinates, counters and captured numbers, or "
+  local what = causes[cause.op]
+    or cause.kind ~= "int" and whole.is_whole(cause) and "may be larger than 2^53"
+    or "is no sum of coordinates, counters and captured numbers, or "
     .. "one that no bounds are known of"
   local way = "Keep it between bounds, as by celer.clamp(x, 0, n - 1), or "
   if cause.op == "load" and unknown.node.op == "store" then
@@ -216,9 +219,9 @@ local function check_box(node, box, buffer, name)
     local beyond = box.min[d] < 0 and box.min[d] or box.max[d] > buffer.size[d] and box.max[d] - 1
     if beyond then
       fail(node, "index %d of '%s' is %.0f for an item of the range, and buffer %s has 0 to %.0f; "
-        .. "keep it inside, as by math.min(i + 1, n - 1), make the range smaller, or say what lies "
-        .. "beyond, as by celer.periodic(buffer)", d, name, beyond, buffer.name,
-        buffer.size[d] - 1)
+        .. "keep it inside, as by %s, make the range smaller, or say what lies beyond, as by "
+        .. "celer.periodic(buffer)", d, name, beyond, buffer.name, buffer.size[d] - 1,
+        beyond < 0 and "math.max(i - 1, 0)" or "math.min(i + 1, n - 1)")
     end
   end
 end

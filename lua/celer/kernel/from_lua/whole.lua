@@ -149,7 +149,7 @@ end
 -- itself, by all the rest.
 local function is_whole(node, seen)
   if node.kind == "int" or seen[node] then return true end
-  if node.op == "floor" or node.op == "ceil" then return true end
+  if node.op == "floor" or node.op == "ceil" or is_whole_number(node) then return true end
   if node.op == "get" then
     seen[node] = true
     for _, set in ipairs(node.table.sets) do
