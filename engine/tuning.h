@@ -346,6 +346,10 @@ enum {
    * of a chunk that is more than caches hold one part in so many. */
   CEL_TUNE_FOLD_MESSAGE_ITEMS = 10000,
   CEL_TUNE_FOLD_TWICE = 16,
+  /* Of GPUs: so many for each message; and what one computes of steps that are
+   * taken together while it waits for others' halos, which is 20 us. */
+  CEL_TUNE_FOLD_GPU_MESSAGE_ITEMS = 1 << 20,
+  CEL_TUNE_FOLD_EXCHANGE_ITEMS = 16 << 20,
   /* Buffers that the steps of such a fold are the first to write: those that a
    * simulation goes between, and not one for each step (fold/window.h). */
   CEL_TUNE_FOLD_FRESH = 2,
@@ -355,7 +359,7 @@ enum {
   CEL_TUNE_FOLD_GPU = 16,
   /* Steps where a device cannot hold what one touches, as far as they read one
    * item around theirs: a link to the host takes some 50 times as long for a
-   * byte as a GPU's memory. So many come before a window is full of laps. */
+   * byte as a GPU's memory. */
   CEL_TUNE_FOLD_SPILL = 16,
   /* On GPUs (kernels/fold.cuh) so many steps go in one launch of tiles: more
    * compute more items twice than the memory that they save.

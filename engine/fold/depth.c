@@ -52,7 +52,9 @@ static bool knows(const cel__fold_depths *depths, const cel_task *task) {
 
 static void learn(cel__fold_depths *depths, const cel_task *task) {
   if (knows(depths, task)) return;
-  cel_split split = cel_task_split(task, depths->ranks);
+  bool devices = depths->ranks == 1 && depths->machine == CEL_FOLD_GPU;
+  cel_split split =
+      cel_task_split(task, devices ? depths->devices : depths->ranks);
   for (int d = 0; d < CEL_DIMS; ++d) {
     depths->least[d] = least_of(&split.cut[d]);
     depths->cut[d] = depths->least[d] < split.cut[d].N;
@@ -121,7 +123,9 @@ static bool is_worth(const cel__fold_depths *depths, const stencil *s,
     twice += layer * (double)s->reach[d] * steps * (steps - 1);
     messages += 2.0 * (double)(s->alone * steps - s->folded);
   }
-  double spare = messages * CEL_TUNE_FOLD_MESSAGE_ITEMS;
+  double spare = messages * (depths->machine == CEL_FOLD_GPU
+                                 ? CEL_TUNE_FOLD_GPU_MESSAGE_ITEMS
+                                 : CEL_TUNE_FOLD_MESSAGE_ITEMS);
   if (items * (double)s->item_bytes > CEL_TUNE_FOLD_BYTES)
     spare += items * steps / CEL_TUNE_FOLD_TWICE;
   return twice <= spare;
@@ -138,11 +142,27 @@ static bool spills(const cel__fold_depths *depths, const cel_task *task,
          bytes > (double)depths->room;
 }
 
-/* Whether ranks send each other anything before the task. */
+/* Whether ranks send each other anything before the task, or GPUs of one. */
 static bool sends(const cel__fold_depths *depths, const stencil *s) {
   for (int d = 0; d < CEL_DIMS; ++d)
     if (depths->cut[d] && s->reach[d] > 0) return true;
   return false;
+}
+
+/* Of how many steps where GPUs wait for what they send each other: the more,
+ * the less often, and the more is computed twice. */
+static int64_t exchanging(const cel__fold_depths *depths, const stencil *s,
+                          int64_t least) {
+  double items = 1, layers = 0;
+  int64_t steps = CEL_FOLD_STEPS / s->furthest;
+  for (int d = 0; d < CEL_DIMS; ++d) items *= (double)depths->least[d];
+  for (int d = 0; d < CEL_DIMS; ++d)
+    if (depths->cut[d])
+      layers += items / (double)depths->least[d] * (double)s->reach[d];
+  while (steps / 2 >= least &&
+         layers * (double)(steps * steps) > 2.0 * CEL_TUNE_FOLD_EXCHANGE_ITEMS)
+    steps /= 2;
+  return steps > least ? steps : least;
 }
 
 /* Why the table has no more than one step. */
@@ -170,6 +190,8 @@ int32_t cel__fold_depth(cel__fold_depths *depths, const cel_task *task,
   *why = why_few(depths);
   if (steps <= 1 && depths->room == 0) return 1;
   learn(depths, task);
+  if (steps > 1 && depths->machine == CEL_FOLD_GPU && sends(depths, &s))
+    steps = exchanging(depths, &s, steps);
   if (spills(depths, task, &s)) {
     steps = CEL_TUNE_FOLD_SPILL / (s.furthest > 0 ? s.furthest : 1);
   } else if (s.wraps && task->dims != 2 && depths->machine == CEL_FOLD_GPU &&

@@ -4,7 +4,8 @@
  * dimensions, and how far around an item is read. Where ranks exchange halos,
  * fewer may be: cells that two ranks compute cost more with each step, and so
  * they must not take longer than the messages that they spare; or, where a
- * chunk is more than caches hold, than a small part of it. Where a device
+ * chunk is more than caches hold, than a small part of it. Where GPUs wait for
+ * each other's halos, more are: the shorter these, the more. Where a device
  * cannot hold what a task touches, more steps than the table's are: rows come
  * from the host once for all of them (instr/fold.c).
  *
@@ -30,6 +31,7 @@ typedef enum cel_fold_machine {
 typedef struct cel__fold_depths {
   cel_fold_machine machine;
   int64_t ranks;
+  int64_t devices; /* of a rank that is alone; of others it is of no account */
   int64_t room; /* bytes of the one device that each rank has; 0: any number */
   /* Of the last task: how it is divided, and what the smallest of its chunks
    * is. */

@@ -28,6 +28,7 @@ cel_fold_window *cel_fold_window_create(const cel_fold_config *config) {
   window->rules.store = config->rules;
   window->depths.machine = config->machine;
   window->depths.ranks = config->ranks;
+  window->depths.devices = config->devices;
   window->depths.room = (int64_t)config->room;
   cel_eras_init(&window->eras, NULL);
   return window;
@@ -87,9 +88,7 @@ static void watch(cel_fold_window *window, const cel_task *task) {
   const cel_task *fold = window->watch.fold;
   if (fold == NULL) return;
   bool open = cel__fold_watch_see(&window->watch, task), full = false;
-  if (task->kind == CEL_TASK_KERNEL)
-    full = --window->spare <= 0 ||
-           task->lap - fold->lap >= (uint64_t)window->config.laps;
+  if (task->kind == CEL_TASK_KERNEL) full = --window->spare <= 0;
   if (!open) window->watch.fold = NULL;
   if (!open || full) settle(window);
 }
@@ -135,12 +134,6 @@ static bool goes_behind(const cel_task *task) {
   return task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_FREE;
 }
 
-static bool is_far(const cel_fold_window *window, const cel_task *task) {
-  return window->chain.tasks.n > 0 &&
-         task->lap - window->chain.tasks.at[0]->lap >=
-             (uint64_t)window->config.laps;
-}
-
 /* Buffers that the task is the first to write, unless it asks for a fold. */
 static int32_t count_fresh(const cel_task *task) {
   int32_t n = 0;
@@ -161,7 +154,7 @@ static bool add(cel_fold_window *window, const cel_task *task) {
   int32_t steps = cel__fold_depth(&window->depths, task, first, &why);
   int32_t fresh = count_fresh(task);
   if (first) window->fresh = 0;
-  if (steps <= 1 || chain->tasks.n >= (uint32_t)steps || is_far(window, task) ||
+  if (steps <= 1 || chain->tasks.n >= (uint32_t)steps ||
       (!first && fresh > 0 && window->fresh + fresh > CEL_TUNE_FOLD_FRESH) ||
       !cel__fold_chain_add(chain, task, alike))
     return false;

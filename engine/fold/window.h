@@ -2,11 +2,10 @@
  *
  * All tasks go through it, in order. While each task may follow the ones that
  * are held, it is held too; when one may not, or there are as many as one of
- * them says, or the program has come `laps` laps further, they leave as
- * one fold. Horizons and frees do not end that: they leave behind the fold. A
- * free is of no account, as each rank's collector decides when it comes; and so
- * are time and what memory is left: ranks form the same folds from the same
- * program.
+ * them says, they leave as one fold. Horizons and frees do not end that: they
+ * leave behind the fold. A free is of no account, as each rank's collector
+ * decides when it comes; and so are time and what memory is left: ranks form
+ * the same folds from the same program.
  *
  * A program that makes a buffer for each step, and frees the last one, would so
  * have those of all steps at a time. So where nobody asks for a fold, its steps
@@ -37,10 +36,9 @@ typedef struct cel_fold_config {
   cel_rules *rules; /* borrowed */
   bool off;         /* every task passes by itself */
   cel_fold_machine machine;
-  int64_t ranks;
-  uint64_t room; /* as of cel__fold_depths */
-  int32_t laps;  /* held at most */
-  bool stores;   /* devices store all that steps write */
+  int64_t ranks, devices; /* as of cel__fold_depths */
+  uint64_t room;          /* as of cel__fold_depths */
+  bool stores;            /* devices store all that steps write */
   /* Takes tasks and folds, in the order of ids. */
   void (*pass)(void *context, const cel_task *task);
   /* Null; or is told why a task that reads more than its items' own leaves

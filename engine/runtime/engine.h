@@ -8,8 +8,9 @@
  * likes (the simulated cluster, one process, many engines).
  *
  * Back-pressure: submit waits while the newest horizon is more than
- * `laps_ahead` laps (task/task_graph.h) after the newest that has been executed
- * (with threads only; a driver steps until cel_engine_congested is false).
+ * `laps_ahead` laps (task/task_graph.h) after the newest that has been
+ * executed, or two folds while one is that has so many (with threads only; a
+ * driver steps until cel_engine_congested is false).
  *
  * Errors: the first asynchronous failure is kept; the next call of submit,
  * wait or get returns it, with both places. After a failure nothing more is

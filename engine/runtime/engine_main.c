@@ -5,6 +5,7 @@
 #include "comm/communicator.h"
 #include "device/clock.h"
 #include "device/thread.h"
+#include "fold/fold.h"
 #include "runtime/internal.h"
 #include "tuning.h"
 
@@ -38,7 +39,17 @@ void cel__engine_pass(cel_engine *engine, void *item) {
 
 bool cel_engine_congested(const cel_engine *engine) {
   uint64_t done = atomic_load(&engine->laps_done);
-  return engine->laps_made - done > (uint64_t)engine->config.laps_ahead;
+  uint64_t ahead = (uint64_t)engine->config.laps_ahead;
+  if (done < engine->fold_end && engine->fold_ahead > ahead)
+    ahead = engine->fold_ahead;
+  return engine->laps_made - done > ahead;
+}
+
+/* So that one fold is there to go on with while another one is executed. */
+static void run_ahead(cel_engine *e, const cel_fold *fold) {
+  uint64_t begin = fold->step[0].task->lap;
+  e->fold_end = fold->step[fold->steps - 1].task->lap + 1;
+  e->fold_ahead = 2 * (e->fold_end - begin);
 }
 
 /* Whoever looks at the program sees the user's tasks, not what they are folded
@@ -58,6 +69,7 @@ static void pass_task(void *context, const cel_task *task) {
   cel_engine *e = context;
   bool horizon = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
   cel__engine_pass(e, (void *)(uintptr_t)task);
+  if (task->folded != NULL) run_ahead(e, task->folded);
   if (!horizon) return;
   e->horizons_made++;
   e->laps_made = task->lap;
@@ -405,8 +417,8 @@ static void make_graph(cel_engine *e) {
                                       : c->gpus ? CEL_FOLD_GPU
                                                 : CEL_FOLD_PROCESSOR,
                            .ranks = c->transport->ranks,
+                           .devices = c->backend->devices,
                            .room = c->room,
-                           .laps = c->laps_ahead > 1 ? c->laps_ahead / 2 : 1,
                            .stores = !c->alike || !c->gpus,
                            .pass = pass_task,
                            .alone = c->profile != NULL ? note_alone : NULL,

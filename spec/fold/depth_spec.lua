@@ -16,7 +16,7 @@ describe("the depth of folds", function()
     local p = program.new({ ranks = ranks, step = 1000 })
     local depths = ffi.new("cel__fold_depths")
     depths.machine, depths.ranks = "CEL_FOLD_" .. (options.machine or "PROCESSOR"), ranks
-    depths.room = options.room or 0
+    depths.devices, depths.room = options.devices or 1, options.room or 0
     local size = {}
     for d = 1, #range do size[d] = range[d] end
     local u, v = p:buffer(size, { init = true, size = 4 }), p:buffer(size, { size = 4 })
@@ -119,7 +119,7 @@ describe("the depth of folds", function()
       assert.equal(alone == 1 and
         "a launch of a GPU has steps that read around ends in two dimensions alone" or nil, why)
       options.ranks = 4
-      assert.equal(16, (depth({ 4096 }, { 1 }, options)))
+      assert.equal(machine == "GPU" and 64 or 16, (depth({ 4096 }, { 1 }, options)))
       options.ranks, options.boxes = 1, both
       assert.equal(16, (depth({ 4096, 4096 }, { 1, 1 }, options)))
     end
@@ -143,8 +143,8 @@ describe("the depth of folds", function()
     assert.equal(1, (depth({ 64, 32768 }, { 1, 1 })))
     assert.equal(16, (depth({ 1024, 32768 }, { 1, 1 })))
     assert.equal(1, (depth({ 64, 128, 128 }, { 1, 1, 1 })))
-    for _, machine in ipairs { "GPU", "PROCESSOR" } do
-      local why = select(3, depth({ 64, 32768 }, { 1, 1 }, { machine = machine }))
+    for machine, range in pairs { GPU = { 8, 4194304 }, PROCESSOR = { 64, 32768 } } do
+      local why = select(3, depth(range, { 1, 1 }, { machine = machine }))
       assert.equal("ranks would compute more twice than messages cost", why)
     end
     assert.equal(4, (depth({ 512, 512, 512 }, { 1, 1, 1 })))
@@ -163,13 +163,29 @@ describe("the depth of folds", function()
       return { behind, first }
     end
     local most = c.CEL_TUNE_FOLD_GPU
-    for _, ranks in ipairs { 1, 4 } do
-      assert.same({ most, most }, both({ 4096, 64 }, { 1, 1 }, ranks))
-      local half = math.max(1, math.floor(most / 2))
+    for ranks, all in pairs { [1] = most, [4] = 64 } do
+      assert.same({ all, all }, both({ 4096, 64 }, { 1, 1 }, ranks))
+      local half = math.max(1, math.floor(all / 2))
       assert.same({ half, half }, both({ 4096, 64 }, { 2, 1 }, ranks))
-      assert.same({ most, most }, both({ 4096 }, { 1 }, ranks))
+      assert.same({ all, all }, both({ 4096 }, { 1 }, ranks))
       assert.same({ 1, 1 }, both({ 256, 16, 16 }, { 1, 1, 1 }, ranks))
       assert.equal(most, both({ 4096 }, { 0 }, ranks)[2])
     end
+  end)
+
+  it("is more where GPUs wait for each other's halos, and the less the longer these are", function()
+    local function of(n, m, options)
+      options.machine = "GPU"
+      return (select(2, depth({ n, m }, { options.reach or 1, 1 }, options)))
+    end
+    for _, options in ipairs { { ranks = 2 }, { ranks = 1, devices = 2 } } do
+      assert.equal(64, of(4096, 4096, options))
+      assert.equal(32, of(16384, 16384, options))
+      assert.equal(16, of(65536, 65536, options))
+      assert.equal(50, of(100, 4096, options)) -- as many rows as a neighbour has
+    end
+    assert.equal(32, of(4096, 4096, { ranks = 2, reach = 2 }))
+    assert.equal(16, of(4096, 4096, { ranks = 1 }))
+    assert.equal(16, of(4096, 4096, { ranks = 2, reach = 0 }))
   end)
 end)

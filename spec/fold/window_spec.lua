@@ -45,7 +45,7 @@ describe("the window of folds", function()
     passed, told = {}, {}
     local settings = ffi.new("cel_fold_config")
     settings.machine = "CEL_FOLD_" .. (config.machine or "PROCESSOR")
-    settings.ranks, settings.laps, settings.pass = config.ranks or 1, config.laps or 99, pass
+    settings.ranks, settings.pass = config.ranks or 1, pass
     settings.off, settings.stores = config.off or false, not config.leaves_out
     settings.alone = alone
     p = program.new({ step = config.step or 1000, breadth = 1000 })
@@ -316,14 +316,6 @@ describe("the window of folds", function()
     assert.same({}, left())
     c.cel_fold_window_flush(window)
     assert.same({ { a, b }, a + 1, a + 2, b + 1 }, left())
-  end)
-
-  it("ends when the program has come so many laps further", function()
-    close()
-    open({ step = 1, laps = 2 })
-    local ids = {}
-    for i = 1, 4 do ids[i] = step(i % 2 == 1 and u or v, i % 2 == 1 and v or u) end
-    assert.same({ ids[1], ids[2] }, left()[1])
   end)
 
   it("computes nothing twice where devices differ", function()
