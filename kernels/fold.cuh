@@ -64,8 +64,9 @@ __device__ __forceinline__ index place_in(const fold_array &a,
 struct alignas(16) fold_launch {
   launch where;
   int inner_min[2], inner_max[2];
+  int across, down; // sheets
 };
-static_assert(sizeof(fold_array) == 64 && sizeof(fold_launch) == 80,
+static_assert(sizeof(fold_array) == 64 && sizeof(fold_launch) == 96,
               "engine/device/cuda/cuda_fold.c says the same");
 
 // Of a block, as much as its tiles take.

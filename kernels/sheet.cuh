@@ -22,10 +22,12 @@ template <class First, class... Rest> struct nth_of<0, First, Rest...> {
   using type = First;
 };
 
-// `High` rows are a warp's.
-template <class L, int High, class All, class... Steps> struct sheet;
-template <class L, int High, class... E, class... Steps>
-struct sheet<L, High, fold_elements<E...>, Steps...> {
+// `High` rows are a warp's. Ahead: a block asks for the sheet that it has next
+// while it computes one.
+template <class L, int High, bool Ahead, class All, class... Steps>
+struct sheet;
+template <class L, int High, bool Ahead, class... E, class... Steps>
+struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
   using folded = fold<fold_elements<E...>, Steps...>;
   using lanes_of = stream<L, fold_elements<E...>, Steps...>;
   using packed = typename folded::packed;
@@ -36,6 +38,7 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
   static constexpr int left = lanes_of::left, right = lanes_of::right;
   static constexpr int useful = lanes_of::useful;
   static constexpr int high = High;
+  static constexpr bool ahead = Ahead && __CUDA_ARCH__ >= 800;
 
   template <int S> using step_at = typename nth_of<S, Steps...>::type;
   static constexpr int above(int s) {
@@ -123,6 +126,45 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
         }
       }
     }
+  }
+
+  // What a lane asks for lies in shared memory, behind what warps show each
+  // other, and nobody else looks at it.
+  template <int A, class Of>
+  static __device__ __forceinline__ piece<Of> *asked(int r) {
+    constexpr int sizes[] = {E::size...};
+    int before = 0;
+#pragma unroll
+    for (int a = 0; a < A; ++a) before += sizes[a];
+    unsigned char *all = (unsigned char *)fold_room +
+                         2 * blockDim.y * warp_room +
+                         threadIdx.y * (high * columns * (E::size + ...));
+    return (piece<Of> *)(all + before * high * columns) + r * lanes_of::lanes +
+           threadIdx.x;
+  }
+  template <int A, class Of>
+  static __device__ __forceinline__ void ask(const packed &p, const spot &t) {
+    constexpr int unit = lanes_of::template unit<Of>;
+    const fold_array &a = p.array.at[A];
+    if (a.loads != loads_all) return;
+#pragma unroll
+    for (int r = 0; r < high; ++r) {
+      const unsigned char *from =
+          a.from + lanes_of::place_in(a, t.i + r, t.x) * Of::size;
+      const unsigned to = unsigned(__cvta_generic_to_shared(asked<A, Of>(r)));
+#pragma unroll
+      for (int n = 0; n < own * Of::size; n += unit)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to + n),
+                     "l"(from + n), "n"(unit)
+                     : "memory");
+    }
+  }
+  template <int A, class Of>
+  static __device__ __forceinline__ void get_asked(const packed &p, rows &all) {
+    if (p.array.at[A].loads != loads_all) return;
+#pragma unroll
+    for (int r = 0; r < high; ++r)
+      get<A>(all).at[place_of(r)] = *asked<A, Of>(r);
   }
 
   // Of rows [first, behind); `mine`: a bit for each of the lane's columns.
@@ -355,7 +397,7 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
   template <bool Edge, int Step, int... A>
   static __device__ __forceinline__ void
   take_step(const typename step_at<Step>::packed &p, const spot &t, rows &all,
-            unsigned parity, indices<A...>) {
+            unsigned &parity, indices<A...>) {
     if constexpr (above(Step) + below(Step) > 0) {
       unsigned char *room =
           (unsigned char *)fold_room + parity * blockDim.y * warp_room;
@@ -366,6 +408,7 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
       (take<Step, A, E>(all, room + before * warp_room,
                         room + behind * warp_room),
        ...);
+      parity ^= 1;
     }
     items<Edge, step_at<Step>, Step>(p, t, all, typename count_up<high>::type(),
                                      typename count_up<own>::type());
@@ -407,16 +450,14 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
   static __device__ __forceinline__ void
   take_some(const unsigned char *p, const spot &t, rows &all, unsigned &parity,
             indices<S...>) {
-    ((take_step<Edge, S>(
-          *(const typename step_at<S>::packed *)(p + bytes_before<S>()), t, all,
-          parity, every()),
-      parity ^= 1),
+    (take_step<Edge, S>(
+         *(const typename step_at<S>::packed *)(p + bytes_before<S>()), t, all,
+         parity, every()),
      ...);
   }
   template <bool Edge>
-  static __device__ __forceinline__ void take_steps(const packed &p,
-                                                    const spot &t, rows &all) {
-    unsigned parity = 0;
+  static __device__ __forceinline__ void
+  take_steps(const packed &p, const spot &t, rows &all, unsigned &parity) {
     const unsigned char *at = (const unsigned char *)&p.steps;
 #pragma unroll 1
     for (int k = 0; k < steps / period; ++k) {
@@ -440,44 +481,78 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
     (leave<Inner, A, E>(p, t, all, first, behind, mine), ...);
   }
 
-  // Blocks lie within the range: the last ones begin earlier, and compute twice
-  // what others do. Nothing is missing where the range ends. On a torus they go
-  // on at the other end.
-  static __device__ __forceinline__ void run(const packed &p) {
-    const fold_launch &l = p.launch;
-    const launch &w = l.where;
-    const int n0 = int(w.range[0]), n1 = int(w.range[1]);
-    const int tall = int(blockDim.y) * high;
-    const int first0 = int(w.min[0]) - L::below0;
-    const int first1 = (int(w.min[1]) & -own) - left;
-    int top = (L::torus || first0 > 0 ? first0 : 0) +
-              int(blockIdx.y) * (tall - L::below0 - L::above0);
-    int low = (L::torus || first1 > 0 ? first1 : 0) + int(blockIdx.x) * useful;
-    if (!L::torus) {
-      top = top < n0 - tall ? top : n0 - tall;
-      low = low < n1 - columns ? low : n1 - columns;
+  template <int... A>
+  static __device__ __forceinline__ void ask_all(const packed &p, const spot &t,
+                                                 indices<A...>) {
+    (ask<A, E>(p, t), ...);
+  }
+  template <int... A>
+  static __device__ __forceinline__ void get_all(const packed &p, rows &all,
+                                                 indices<A...>) {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    (get_asked<A, E>(p, all), ...);
+    __syncwarp();
+  }
+  // Whether lanes may ask for all that they load of an inner sheet.
+  template <int... A>
+  static __device__ __forceinline__ bool is_wide(const packed &p, int low,
+                                                 indices<A...>) {
+    return ((p.array.at[A].wide || p.array.at[A].loads != loads_all) && ...) &&
+           low % own == 0;
+  }
+
+  // Where a sheet lies. It lies within the range: the last ones begin earlier,
+  // and compute twice what others do. Nothing is missing where the range ends.
+  // On a torus they go on at the other end.
+  struct corner {
+    int top, low;
+    bool inner;
+
+    __device__ __forceinline__ corner(const packed &p, int k) {
+      const fold_launch &l = p.launch;
+      const launch &w = l.where;
+      const int n0 = int(w.range[0]), n1 = int(w.range[1]);
+      const int tall = int(blockDim.y) * high;
+      const int first0 = int(w.min[0]) - L::below0;
+      const int first1 = (int(w.min[1]) & -own) - left;
+      const int y = k / l.across, x = k - y * l.across;
+      top = (L::torus || first0 > 0 ? first0 : 0) +
+            y * (tall - L::below0 - L::above0);
+      low = (L::torus || first1 > 0 ? first1 : 0) + x * useful;
+      if (!L::torus) {
+        top = top < n0 - tall ? top : n0 - tall;
+        low = low < n1 - columns ? low : n1 - columns;
+      }
+      inner = top >= l.inner_min[0] && top + tall <= l.inner_max[0] &&
+              low >= l.inner_min[1] && low + columns <= l.inner_max[1];
     }
+    __device__ __forceinline__ spot of_thread(const packed &p) const {
+      const launch &w = p.launch.where;
+      const int tall = int(blockDim.y) * high;
+      const bool ends0 = !L::torus && top + tall == int(w.range[0]);
+      return {top + int(threadIdx.y) * high,
+              low + int(threadIdx.x) * own,
+              !L::torus && low == 0,
+              !L::torus && low + columns == int(w.range[1]),
+              !L::torus && top == 0 && threadIdx.y == 0,
+              ends0 && threadIdx.y + 1 == blockDim.y};
+    }
+  };
+
+  static __device__ __forceinline__ void compute(const packed &p,
+                                                 const corner &at,
+                                                 const spot &t, rows &all,
+                                                 unsigned &parity) {
+    const launch &w = p.launch.where;
+    const int n0 = int(w.range[0]), n1 = int(w.range[1]);
+    const int tall = int(blockDim.y) * high, top = at.top, low = at.low;
     const bool begins0 = !L::torus && top == 0;
     const bool ends0 = !L::torus && top + tall == n0;
-    const bool begins1 = !L::torus && low == 0;
-    const bool ends1 = !L::torus && low + columns == n1;
-    const spot t = {top + int(threadIdx.y) * high,
-                    low + int(threadIdx.x) * own,
-                    begins1,
-                    ends1,
-                    begins0 && threadIdx.y == 0,
-                    ends0 && threadIdx.y + 1 == blockDim.y};
-    const bool inner = top >= l.inner_min[0] && top + tall <= l.inner_max[0] &&
-                       low >= l.inner_min[1] && low + columns <= l.inner_max[1];
-    rows all = {};
-    if (inner)
-      fetch_all<true>(p, t, all, every());
-    else
-      fetch_all<false>(p, t, all, every());
+    const bool begins1 = t.begins, ends1 = t.ends;
     if (begins0 || ends0 || begins1 || ends1)
-      take_steps<true>(p, t, all);
+      take_steps<true>(p, t, all, parity);
     else
-      take_steps<false>(p, t, all);
+      take_steps<false>(p, t, all, parity);
     const int min0 = int(w.min[0]), max0 = min0 + int(w.extent[0]);
     const int min1 = int(w.min[1]), max1 = min1 + int(w.extent[1]);
     const int right0 = begins0 ? 0 : top + L::below0;
@@ -493,10 +568,34 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
       mine |= unsigned(x >= right1 && x >= min1 && x < behind1 && x < max1)
               << c;
     }
-    if (inner)
+    if (at.inner)
       leave_all<true>(p, t, all, first, behind, mine, every());
     else
       leave_all<false>(p, t, all, first, behind, mine, every());
+  }
+
+  // A block has one sheet after the other. What it loads would take it as long
+  // as half of the steps, so it asks for the next one's before.
+  static __device__ __forceinline__ void run(const packed &p) {
+    const int sheets = p.launch.across * p.launch.down;
+    unsigned parity = 0;
+    rows all = {};
+    bool asked = false;
+#pragma unroll 1
+    for (int k = int(blockIdx.x); k < sheets; k += int(gridDim.x)) {
+      const corner at(p, k);
+      const spot t = at.of_thread(p);
+      if (!asked && at.inner) fetch_all<true>(p, t, all, every());
+      if (!asked && !at.inner) fetch_all<false>(p, t, all, every());
+      if constexpr (ahead) {
+        if (asked) get_all(p, all, every());
+        const int then = k + int(gridDim.x);
+        const corner next(p, then);
+        asked = then < sheets && next.inner && is_wide(p, next.low, every());
+        if (asked) ask_all(p, next.of_thread(p), every());
+      }
+      compute(p, at, t, all, parity);
+    }
   }
 };
 
@@ -504,8 +603,9 @@ struct sheet<L, High, fold_elements<E...>, Steps...> {
 
 // With `warps` in a block at most, whose threads have all of a multiprocessor's
 // registers.
-#define CELER_SHEET(around, high, warps, ...)                                  \
+#define CELER_SHEET(around, high, warps, ahead, ...)                           \
   extern "C" __global__ void __launch_bounds__(32 * warps, 1) celer_fused(     \
       const __grid_constant__ celer::fold<__VA_ARGS__>::packed celer_given) {  \
-    celer::sheet<CELER_MARGIN around, high, __VA_ARGS__>::run(celer_given);    \
+    celer::sheet<CELER_MARGIN around, high, ahead, __VA_ARGS__>::run(          \
+        celer_given);                                                          \
   }

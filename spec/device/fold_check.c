@@ -4,8 +4,9 @@
  * bit: stencils by tiles, streams or sheets, chains in registers.
  * `speed`: one of wave, gray, ring and turn (the same with ends that meet),
  * five over N x N items, or flow over N, in turns with plain launches;
- * wave:tile, :stream or :sheet so. Exits with 77 and a
- * reason where there is no GPU. Run by fold_spec.lua.
+ * wave:tile, :stream or :sheet so. N may be HEIGHTxWIDTH, and
+ * HEIGHTxWIDTH@FROM-TO rows of it, as one of several devices has them. Exits
+ * with 77 and a reason where there is no GPU. Run by fold_spec.lua.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -583,8 +584,21 @@ static int64_t time_of(cel_job *job, int32_t jobs, int32_t times) {
   return cel_now_ns() - begin;
 }
 
-static void speed(const char *name, int64_t n, int32_t steps) {
+/* N, HxW or HxW@FROM-TO, whose rows go to *chunk. */
+static void read_size(const char *text, cel_box *chunk, int64_t *h,
+                      int64_t *w) {
+  long long a = 0, b = 0, from = 0, to = 0;
+  const int n = sscanf(text, "%lldx%lld@%lld-%lld", &a, &b, &from, &to);
+  *h = a;
+  *w = n > 1 ? b : a;
+  *chunk = (cel_box){{from, 0, 0}, {n > 3 ? to : a, *w, 1}};
+}
+
+static void speed(const char *name, const char *size, int32_t steps) {
   enum { TURNS = 5, TIMES = 10 };
+  int64_t h, w;
+  cel_box chunk;
+  read_size(size, &chunk, &h, &w);
   cel_job plain[STEPS];
   bool five = strncmp(name, "five", 4) == 0,
        turn = strncmp(name, "turn", 4) == 0,
@@ -596,9 +610,10 @@ static void speed(const char *name, int64_t n, int32_t steps) {
                                      [CEL_FUSED_SHEET] = ":sheet"};
   for (int way = CEL_FUSED_TILE; way <= CEL_FUSED_SHEET; ++way)
     if (strstr(name, ways[way]) != NULL) cel__cuda_fold_way = way;
-  reserve_all(row ? n : n * n);
+  if (row) chunk.max[1] = w = 1;
+  reserve_all(h * w);
   static const int64_t rim[RIM];
-  start_fold(steps, five || gray ? 4 : 2, row ? 1 : 2, n, row ? 1 : n, rim);
+  start_fold(steps, five || gray ? 4 : 2, row ? 1 : 2, h, w, rim);
   for (int32_t s = 0; s < steps; ++s) {
     if (gray)
       set_step(s, turn ? TURN : GRAY, s % 2 == 0 ? "abCD" : "cdAB", false, 1,
@@ -615,16 +630,16 @@ static void speed(const char *name, int64_t n, int32_t steps) {
       set_step(s, THREE, "cD", true, 0, 0);
   }
   if (five) fold.array[1].live = fold.array[2].live = false;
-  set_chunk(&fold.range);
+  set_chunk(&chunk);
   int64_t begin = cel_now_ns();
   fuse();
   int registers = 0, spilt = 0;
   CUfunction f = fold.face.fused->function[0];
   cuda->api->cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, f);
   cuda->api->cuFuncGetAttribute(&spilt, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, f);
-  printf("%s %lld, %d steps: compiled in %.2f s, %u bytes of shared memory, %d "
+  printf("%s %s, %d steps: compiled in %.2f s, %u bytes of shared memory, %d "
          "registers, %d bytes of local memory\n",
-         name, (long long)n, steps, (double)(cel_now_ns() - begin) * 1e-9,
+         name, size, steps, (double)(cel_now_ns() - begin) * 1e-9,
          fold.face.fused->shared, registers, spilt);
   for (int32_t s = 0; s < steps; ++s) plain[s] = step_job(s);
   cel_job all = {.kind = CEL_JOB_FOLD, .fold = &fold.face, .name = "fold"};
@@ -647,7 +662,7 @@ int main(int argc, char **argv) {
     chosen.state = strtoull(argv[3], NULL, 10);
     random_folds(atoll(argv[2]));
   } else {
-    speed(argv[2], atoll(argv[3]), argc > 4 ? atoi(argv[4]) : 4);
+    speed(argv[2], argv[3], argc > 4 ? atoi(argv[4]) : 4);
   }
   cel_module_destroy(module);
   backend->destroy(backend);

@@ -11,7 +11,7 @@
 
 /* kernels/fold.cuh says the same. */
 enum {
-  LAUNCH = 80,
+  LAUNCH = 96,
   TILE = 64,
   TILE_ROWS = 8, /* of a thread */
   ARGUMENTS = 4096,
@@ -201,6 +201,9 @@ static bool sheets(const cel_fold_job *fold, cel_fused *out) {
             fold->array[a].element_size * COLUMNS * (uint32_t)rows_around(step);
     if (2 * shown > out->shared_warp) out->shared_warp = 2 * shown;
   }
+  const uint32_t asked = element * COLUMNS * (uint32_t)out->high;
+  out->ahead = (uint32_t)out->warps * (out->shared_warp + asked) <= SHARED;
+  if (out->ahead) out->shared_warp += asked;
   return out->high >= LOWEST &&
          (uint32_t)out->warps * out->shared_warp <= SHARED &&
          out->warps * out->high >= THIRDS * (around[0] + around[1]) &&
@@ -544,11 +547,13 @@ static uint32_t sheets_of(const cel_fused *fused, int64_t min, int64_t max,
 }
 
 /* Of how many warps a sheet's blocks are: a multiprocessor has room for some,
- * of one block or of several, and blocks come in rounds. The fewer warps, the
- * more is computed twice. */
+ * of one block or of several, and sheets come in rounds. The fewer warps, the
+ * more is computed twice. Into sheets[]: how many are beside each other, and
+ * how many of these are behind each other; each block has some of all. */
 static void shape_sheets(const cel_cuda_device *device, int32_t d,
                          const cel_fused *fused, const cel_call *last,
-                         int32_t steps, cel__launch_shape *out) {
+                         int32_t steps, cel__launch_shape *out,
+                         int32_t sheets[2]) {
   const int32_t *around = fused->around;
   const cel_box *chunk = &last->chunk;
   const uint32_t across =
@@ -564,7 +569,9 @@ static void shape_sheets(const cel_cuda_device *device, int32_t d,
     const uint32_t down =
         sheets_of(fused, chunk->min[0], chunk->max[0], last->range.max[0], tall,
                   around[0], around[1]);
-    const int64_t resident = fused->resident[d];
+    int64_t resident = fused->resident[d];
+    if (resident > SHARED / fused->shared_warp)
+      resident = SHARED / fused->shared_warp;
     const int64_t at_once = resident > warps ? resident / warps : 1;
     const int64_t of_one = /* blocks of a multiprocessor */
         ((int64_t)across * down + processors - 1) / processors;
@@ -573,9 +580,13 @@ static void shape_sheets(const cel_cuda_device *device, int32_t d,
     if (rest > 0) takes += cost_of_round(rest * warps, steps);
     if (takes >= least) continue;
     least = takes;
-    *out = (cel__launch_shape){.grid = {across, down, 1},
-                               .block = {CEL_FUSED_LANES, (uint32_t)warps, 1},
-                               .each = 1};
+    const int64_t all = (int64_t)across * down, most = processors * at_once;
+    sheets[0] = (int32_t)across;
+    sheets[1] = (int32_t)down;
+    *out =
+        (cel__launch_shape){.grid = {(uint32_t)(all < most ? all : most), 1, 1},
+                            .block = {CEL_FUSED_LANES, (uint32_t)warps, 1},
+                            .each = 1};
   }
 }
 
@@ -588,6 +599,7 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
   unsigned char *at = arrays + (size_t)fold->arrays * sizeof(fold_array);
   cel_job step = {.kind = CEL_JOB_CALL};
   cel__launch_shape of;
+  int32_t sheets[2] = {0};
   uint32_t shared = fused->shared;
   for (int32_t s = 0; s < fold->steps; ++s) {
     step.work = fold->step[s].work;
@@ -608,7 +620,7 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
     break;
   case CEL_FUSED_SHEET:
     shape_sheets(&cuda->device[device], device, fused, &step.call, fold->steps,
-                 &of);
+                 &of, sheets);
     shared = of.block[1] * fused->shared_warp;
     break;
   }
@@ -627,6 +639,8 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
   if (fused->way != CEL_FUSED_CHAIN)
     put_inner(fold, (const fold_array *)(const void *)arrays,
               arguments + CEL__LAUNCH_BYTES);
+  memcpy(arguments + CEL__LAUNCH_BYTES + 4 * sizeof(int32_t), sheets,
+         sizeof sheets);
   void *params[] = {arguments};
   return cuda->api->cuLaunchKernel(
       fused->function[device], of.grid[0], of.grid[1], of.grid[2], of.block[0],

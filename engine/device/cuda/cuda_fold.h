@@ -27,6 +27,7 @@ typedef struct cel_fused {
   uint32_t bytes;       /* of the launch's parameter */
   uint32_t shared;      /* of a block, of TILE */
   uint32_t shared_warp; /* of each warp, of SHEET */
+  bool ahead;           /* of SHEET: blocks ask for what they have next */
   int32_t high, warps;  /* of SHEET: rows of a warp; warps at most */
   int32_t resident[CEL_DEVICES]; /* warps of a multiprocessor, of those two */
   struct cel_cuda_trial *trials; /* of each size; none without functions */

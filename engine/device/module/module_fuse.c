@@ -109,7 +109,8 @@ bool cel__fuse_line(const cel_fold_job *fold, const cel__texts *texts, int way,
     cel_text_format(out, "(%d, %d, %d, %d%s), ", of.around[0], of.around[1],
                     of.around[2], of.around[3], of.torus ? ", true" : "");
   if (way == CEL_FUSED_SHEET)
-    cel_text_format(out, "%d, %d, ", of.high, of.warps);
+    cel_text_format(out, "%d, %d, %s, ", of.high, of.warps,
+                    of.ahead ? "true" : "false");
   if (!add_elements(fold, out)) return false;
   for (int32_t s = 0; s < fold->steps; ++s) add_step(fold, texts, s, out);
   cel_text_format(out, ")\n");
