@@ -109,7 +109,8 @@ template <> struct coordinates<3> {
 // How much more than what is right in the end a step has to compute, in each of
 // two dimensions. Torus: where the range ends, in both, it begins again, and
 // all that is read around items is read so. Then a block goes on at the other
-// end, and what knows by itself where its buffer ends need not ask.
+// end, as what is to be computed may, and what knows by itself where its buffer
+// ends need not ask.
 template <int Below0, int Above0, int Below1, int Above1, bool Torus = false>
 struct margin {
   static constexpr int below0 = Below0, above0 = Above0, below1 = Below1,
@@ -119,6 +120,13 @@ struct margin {
 template <class L> __device__ __forceinline__ int place_on(int i, index n) {
   if (!L::torus) return i;
   return i < 0 ? i + int(n) : i >= int(n) ? i - int(n) : i;
+}
+// Whether a launch computes coordinate i of dimension d, which may lie beyond
+// the range; of a torus that has all of it, any.
+template <class L>
+__device__ __forceinline__ bool computes(const launch &w, int d, int i) {
+  return unsigned(i - w.min[d]) < w.extent[d] ||
+         (L::torus && w.extent[d] >= w.range[d]);
 }
 
 // A step: a kernel's function, and of each of its views which array it is; -1:
@@ -448,12 +456,12 @@ struct fold<fold_elements<E...>, Steps...> {
     const index *n = p.launch.where.range;
     if (a.loads == 0 || (Inner && a.loads != loads_all)) return;
     unsigned char *tile = (unsigned char *)fold_room + tile_at(A);
-    const int j = Inner ? t.j + t.x : place_on<L>(t.j + t.x, n[1]);
-    if (!Inner && (j < a.min[2] || j >= a.max[2])) return;
+    const int x = t.j + t.x, j = Inner ? x : place_on<L>(x, n[1]);
+    if (!Inner && (x < a.min[2] || x >= a.max[2])) return;
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       const int y = t.i + t.y + r, i = Inner ? y : place_on<L>(y, n[0]);
-      if (Inner || (i >= a.min[0] && i < a.max[0]))
+      if (Inner || (y >= a.min[0] && y < a.max[0]))
         Of::copy(tile + ((t.y + r) * TX + t.x) * Of::size,
                  a.from + (index(i) * a.stride0 + j) * Of::size);
     }
@@ -503,7 +511,7 @@ struct fold<fold_elements<E...>, Steps...> {
     if constexpr (Inner)
       S::run(p, inner_items<S, Before, 0>(w, i, j).at(0),
              in_tile<true>{t.i, t.j});
-    else if (L::torus || unsigned(i - w.min[0]) < w.extent[0])
+    else if (computes<L>(w, 0, i))
       S::run(p, item<2>{{y, x}, {w.range[0], w.range[1]}}, place);
   }
 
@@ -513,9 +521,7 @@ struct fold<fold_elements<E...>, Steps...> {
   static __device__ __forceinline__ void compute(const typename S::packed &p,
                                                  const tile_place &t) {
     using M = typename S::around;
-    if (in_column<M, L>(t) &&
-        (Inner || L::torus ||
-         unsigned(t.j + t.x - p.where.min[1]) < p.where.extent[1])) {
+    if (in_column<M, L>(t) && (Inner || computes<L>(p.where, 1, t.j + t.x))) {
       if (Inner && in_row<M, L>(t, 0) && in_row<M, L>(t, rows - 1)) {
         rows_of<S, Before>(p, t, typename count_up<rows>::type());
       } else {
@@ -542,13 +548,13 @@ struct fold<fold_elements<E...>, Steps...> {
     const launch &w = p.launch.where;
     if (!a.stores || !in_column<none, L>(t)) return;
     const unsigned char *tile = (const unsigned char *)fold_room + tile_at(A);
-    const int j = t.j + t.x;
-    if (!Inner && unsigned(j - w.min[1]) >= w.extent[1]) return;
+    const int x = t.j + t.x, j = Inner ? x : place_on<L>(x, w.range[1]);
+    if (!Inner && unsigned(x - w.min[1]) >= w.extent[1]) return;
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      const int i = t.i + t.y + r;
+      const int y = t.i + t.y + r, i = Inner ? y : place_on<L>(y, w.range[0]);
       if (in_row<none, L>(t, r) &&
-          (Inner || unsigned(i - w.min[0]) < w.extent[0]))
+          (Inner || unsigned(y - w.min[0]) < w.extent[0]))
         Of::copy(a.to + (index(i) * a.stride0 + j) * Of::size,
                  tile + ((t.y + r) * TX + t.x) * Of::size);
     }

@@ -107,23 +107,25 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
     const fold_array &a = p.array.at[A];
     if (a.loads == 0 || ((Inner || L::torus) && a.loads != loads_all)) return;
     const index *n = p.launch.where.range;
-    const int x = place_on<L>(t.x, n[1]);
+    const int x = Inner ? t.x : place_on<L>(t.x, n[1]);
     const bool wide = a.wide && x % own == 0;
+    const bool whole = Inner || (L::torus && x + own <= n[1] &&
+                                 t.x >= a.min[2] && t.x + own <= a.max[2]);
 #pragma unroll
     for (int r = 0; r < high; ++r) {
-      const int i = place_on<L>(t.i + r, n[0]);
+      const int y = t.i + r, i = Inner ? y : place_on<L>(y, n[0]);
       piece<Of> &to = get<A>(all).at[place_of(r)];
       const unsigned char *from =
           a.from + lanes_of::place_in(a, i, x) * Of::size;
-      if (Inner || (L::torus && x + own <= n[1])) {
+      if (!Inner && (y < a.min[0] || y >= a.max[0])) continue;
+      if (whole) {
         lanes_of::template copy_piece<Of>(wide, (unsigned char *)&to, from);
-      } else if (i >= a.min[0] && i < a.max[0]) {
+      } else {
 #pragma unroll
-        for (int c = 0; c < own; ++c) {
-          const int at = place_on<L>(x + c, n[1]);
-          if (at >= a.min[2] && at < a.max[2])
-            Of::copy((unsigned char *)&to.at[c], from + (at - x) * Of::size);
-        }
+        for (int c = 0; c < own; ++c)
+          if (t.x + c >= a.min[2] && t.x + c < a.max[2])
+            Of::copy((unsigned char *)&to.at[c],
+                     from + (place_on<L>(t.x + c, n[1]) - x) * Of::size);
       }
     }
   }
@@ -174,13 +176,15 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
                                                int behind, unsigned mine) {
     const fold_array &a = p.array.at[A];
     if (!a.stores || mine == 0) return;
-    const bool wide = a.wide && t.x % own == 0;
+    const index *n = p.launch.where.range;
+    const int x = Inner ? t.x : place_on<L>(t.x, n[1]);
+    const bool wide = a.wide && x % own == 0;
 #pragma unroll
     for (int r = 0; r < high; ++r) {
-      const int i = t.i + r;
+      const int y = t.i + r, i = Inner ? y : place_on<L>(y, n[0]);
       const piece<Of> &from = get<A>(all).at[place_of(r)];
-      unsigned char *to = a.to + lanes_of::place_in(a, i, t.x) * Of::size;
-      if (i < first || i >= behind) continue;
+      unsigned char *to = a.to + lanes_of::place_in(a, i, x) * Of::size;
+      if (y < first || y >= behind) continue;
       if constexpr (Inner) {
         lanes_of::template copy_piece<Of>(wide, to,
                                           (const unsigned char *)&from);
@@ -188,7 +192,8 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
 #pragma unroll
         for (int c = 0; c < own; ++c)
           if (mine >> c & 1)
-            Of::copy(to + c * Of::size, (const unsigned char *)&from.at[c]);
+            Of::copy(to + (place_on<L>(t.x + c, n[1]) - x) * Of::size,
+                     (const unsigned char *)&from.at[c]);
       }
     }
   }

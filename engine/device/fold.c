@@ -4,8 +4,8 @@
 
 /* ---- one step after another ---------------------------------------------- */
 
-static cel_status run_step(const cel_job *job, const cel_fold_call *step,
-                           const cel_view *view) {
+static cel_status run_part(const cel_job *job, const cel_fold_call *step,
+                           const cel_view *view, const cel_box *part) {
   cel_job one = {.ticket = job->ticket,
                  .kind = CEL_JOB_CALL,
                  .work = step->work,
@@ -13,8 +13,17 @@ static cel_status run_step(const cel_job *job, const cel_fold_call *step,
                  .name = step->name,
                  .location = step->location};
   one.call.view = view;
+  one.call.chunk = *part;
   if (cel_job_run(&one) == CEL_E_OK) return CEL_E_OK;
   return cel_fail_at(step->location.file, step->location.line);
+}
+
+static cel_status run_step(const cel_job *job, const cel_fold_call *step,
+                           const cel_view *view) {
+  cel_box part[CEL_BOX_PARTS];
+  int32_t n = cel_box_on_ring(&step->call.chunk, &step->call.range, part);
+  for (int32_t i = 0; i < n; ++i) CEL_TRY(run_part(job, step, view, &part[i]));
+  return CEL_E_OK;
 }
 
 /* ---- to spare memory ----------------------------------------------------- */
@@ -29,14 +38,23 @@ static cel_box hull_of(const cel_fold_job *fold, int32_t array) {
   return hull;
 }
 
+/* Around the parts of a box that lie in the memory. */
+static cel_box placed(const cel_box *box, const cel_box *memory) {
+  cel_box part[CEL_BOX_PARTS], hull = {{0, 0, 0}, {0, 0, 0}};
+  for (int32_t n = cel_box_on_ring(box, memory, part); n-- > 0;)
+    hull = cel_box_hull(&hull, &part[n]);
+  return hull;
+}
+
 /* The array as it was before, where that is of account; the rest is nothing
  * that a kernel should look at. */
 static cel_layout load(const cel_fold_job *fold, int32_t a) {
   const cel_fold_array *array = &fold->array[a];
-  const cel_box hull = hull_of(fold, a);
+  const cel_box touched = hull_of(fold, a);
+  const cel_box hull = placed(&touched, &array->memory.box);
   size_t bytes = (size_t)cel_box_volume(&hull) * array->element_size;
   cel_layout tile = {memset(cel_alloc(bytes), 0xcb, bytes), hull};
-  cel_box parts[2 * CEL_DIMS];
+  cel_box parts[CEL_BOX_PARTS];
   int32_t n = 0;
   switch (cel_fold_loads_of(fold, a)) {
   case CEL_FOLD_LOADS_NOTHING: break;
@@ -48,7 +66,9 @@ static cel_layout load(const cel_fold_job *fold, int32_t a) {
       parts[n++].min[d] = range->max[d];
     }
     break;
-  case CEL_FOLD_LOADS_ALL: parts[n++] = hull; break;
+  case CEL_FOLD_LOADS_ALL:
+    n = cel_box_on_ring(&touched, &array->memory.box, parts);
+    break;
   }
   for (int32_t i = 0; i < n; ++i)
     if (!cel_box_is_empty(&parts[i]))
@@ -64,6 +84,8 @@ static cel_status run_tiled(const cel_job *job, const cel_fold_job *fold,
     for (int32_t k = 0; k < step->call.views; ++k) {
       int32_t a = step->use[k].array;
       view[k] = step->call.view[k];
+      if (view[k].base != NULL)
+        view[k].box = placed(&view[k].box, &view[k].layout);
       if (a < 0) continue;
       view[k].base = tile[a].base;
       view[k].layout = tile[a].box;
@@ -75,10 +97,13 @@ static cel_status run_tiled(const cel_job *job, const cel_fold_job *fold,
 
 static void leave(const cel_fold_job *fold, int32_t a, const cel_layout *tile) {
   const cel_fold_array *array = &fold->array[a];
-  const cel_box *chunk = &fold->step[fold->steps - 1].call.chunk;
+  const cel_call *last = &fold->step[fold->steps - 1].call;
+  cel_box part[CEL_BOX_PARTS];
+  int32_t n = cel_box_on_ring(&last->chunk, &last->range, part);
   cel_layout to = array->memory;
   if (array->spare != NULL) to.base = array->spare;
-  if (array->live) cel_copy_box(tile, &to, chunk, array->element_size);
+  for (int32_t i = 0; i < n && array->live; ++i)
+    cel_copy_box(tile, &to, &part[i], array->element_size);
 }
 
 static cel_status carry_out_to_spare(const cel_job *job,

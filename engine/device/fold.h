@@ -7,6 +7,12 @@
  * array, and how far around its item a step reads. From that alone follows in
  * which order parts of steps may run: see bands.h.
  *
+ * Where a step reads around the ends of the range, chunks and the boxes of
+ * views may leave it: what they have beyond one end lies at the other
+ * (cel_box_on_ring; of views in their memory). So does a device that computes
+ * all steps at once; of those that are carried out one by one views lie in
+ * their memory, and a chunk comes in its parts.
+ *
  * A step writes an array at its items' own coordinates and nowhere else; what
  * it reads of arrays that a step of the fold writes lies within a fixed
  * distance of its item. So items of two steps meet only where they are near,
@@ -140,6 +146,14 @@ static inline bool cel_fold_narrows(const cel_fold_job *fold) {
   for (int32_t s = 0; s < fold->steps; ++s)
     if (!cel_box_covers(&fold->step[s].call.chunk, last)) return false;
   return true;
+}
+
+/* Whether some step's chunk leaves the range. Thread: any. */
+static inline bool cel_fold_turns(const cel_fold_job *fold) {
+  for (int32_t s = 0; s < fold->steps; ++s)
+    if (!cel_box_covers(&fold->step[s].call.range, &fold->step[s].call.chunk))
+      return true;
+  return false;
 }
 
 /* Whether blocks would write elements of array `a` that others still have to

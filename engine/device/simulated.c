@@ -246,7 +246,9 @@ static cel_fold_manner folds(cel_backend *b, int32_t device,
     fold->steps = (int32_t)cel_random_int(&s->random, 1, fold->steps);
   if (cel_random_chance(&s->random, 60) && cel_fold_narrows(fold))
     return CEL_FOLD_TO_SPARE;
-  return cel_random_chance(&s->random, 50) ? CEL_FOLD_IN_PLACE : CEL_FOLD_PLAIN;
+  return cel_random_chance(&s->random, 50) && !cel_fold_turns(fold)
+             ? CEL_FOLD_IN_PLACE
+             : CEL_FOLD_PLAIN;
 }
 
 static void check_fold(const simulated *s, int32_t device, const cel_job *job) {
@@ -263,15 +265,19 @@ static void check_fold(const simulated *s, int32_t device, const cel_job *job) {
     }
     for (int32_t i = 0; i < f->arrays; ++i) {
       const cel_fold_array *a = &f->array[i];
-      const cel_job chunk = {.ticket = job->ticket,
-                             .element_size = a->element_size,
-                             .box = f->step[f->steps - 1].call.chunk};
+      const cel_call *last = &f->step[f->steps - 1].call;
+      cel_box part[CEL_BOX_PARTS];
+      cel_job chunk = {.ticket = job->ticket, .element_size = a->element_size};
       if (f->manner != CEL_FOLD_TO_SPARE) continue;
       if (cel_fold_needs_spare(f, i) != (a->spare != NULL))
         cel_bug("job %llu: array %d has spare memory, or none",
                 (unsigned long long)job->ticket, i);
-      if (a->spare != NULL)
+      if (a->spare == NULL) continue;
+      for (int32_t n = cel_box_on_ring(&last->chunk, &last->range, part);
+           n-- > 0;) {
+        chunk.box = part[n];
         check_committed(s, &chunk, &(cel_layout){a->spare, a->memory.box});
+      }
     }
   }
 }
@@ -335,10 +341,15 @@ static cel_status run_bands(simulated *s, const cel_job *job) {
 /* A device stores nothing of what nobody reads. */
 static void spoil_unread(const cel_fold_job *fold,
                          const cel_fold_array *array) {
-  const cel_box *chunk = &fold->step[fold->steps - 1].call.chunk;
-  size_t bytes = (size_t)cel_box_volume(chunk) * array->element_size;
-  const cel_layout none = {memset(cel_alloc(bytes), 0xcb, bytes), *chunk};
-  cel_copy_box(&none, &array->memory, chunk, array->element_size);
+  const cel_call *last = &fold->step[fold->steps - 1].call;
+  size_t bytes = (size_t)cel_box_volume(&last->chunk) * array->element_size;
+  cel_layout none = {.base = memset(cel_alloc(bytes), 0xcb, bytes)};
+  cel_box part[CEL_BOX_PARTS];
+  for (int32_t n = cel_box_on_ring(&last->chunk, &last->range, part);
+       n-- > 0;) {
+    none.box = part[n];
+    cel_copy_box(&none, &array->memory, &part[n], array->element_size);
+  }
   cel_free(none.base);
 }
 

@@ -104,7 +104,9 @@ static void add_step(cel_folding *f, const cel_instr_step *step, int64_t rank,
     cel_vec_push(&f->lies, in->allocation);
     cel_vec_push(&f->anywhere, use.array < 0);
   }
-  cel_vec_push(&f->samples, (cel_sample){.task = task, .chunk = step->chunk});
+  cel_sample sample = {.task = task};
+  cel_box_intersect(&step->chunk, &task->range, &sample.chunk);
+  cel_vec_push(&f->samples, sample);
   if (task->work->samples && !cel_box_is_empty(&step->chunk))
     call.call.sample = &cel_vec_last(&f->samples);
   cel_vec_push(&f->calls, call);
@@ -221,6 +223,19 @@ static int32_t steps_from(const cel_folding *f, int32_t s) {
   return n;
 }
 
+/* To the range; but to what goes on at other ends of it where the call does not
+ * compute all. */
+static void clip(const cel_task *fold, const cel_call *call, cel_box *box) {
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    const int64_t min = call->range.min[d], max = call->range.max[d];
+    if (fold->folded->wraps[d] &&
+        (call->chunk.min[d] > min || call->chunk.max[d] < max))
+      continue;
+    if (box->min[d] < min) box->min[d] = min;
+    if (box->max[d] > max) box->max[d] = max;
+  }
+}
+
 /* Whether later steps find all that they read where the part leaves it, which
  * is within its last chunk. */
 static bool leaves_enough(const planning *p, int32_t end,
@@ -231,12 +246,11 @@ static bool leaves_enough(const planning *p, int32_t end,
       (const cel_allocation *const *)f->made.at + (part->array - f->arrays.at);
   for (int32_t s = end; s < p->fold->steps; ++s)
     for (uint32_t i = first_view(f, s); i < end_view(f, s); ++i) {
-      cel_box within;
+      cel_box within = f->views.at[i].box;
       int32_t a = 0;
       while (a < part->arrays && made[a] != f->lies.at[i]) ++a;
-      if (a < part->arrays &&
-          cel_box_intersect(&f->views.at[i].box, &last->call.range, &within) &&
-          !cel_box_covers(&last->call.chunk, &within))
+      clip(p->task, &last->call, &within);
+      if (a < part->arrays && !cel_box_covers(&last->call.chunk, &within))
         return false;
     }
   return true;
@@ -300,6 +314,19 @@ static void drop_spares(cel_folding *f, uint32_t first) {
   for (uint32_t a = first; a < f->arrays.n; ++a) f->arrays.at[a].spare = NULL;
 }
 
+/* Around what lies within their memory. */
+static void place_views(cel_folding *f, int32_t s, int32_t n) {
+  for (uint32_t i = first_view(f, s); i < end_view(f, s + n - 1); ++i) {
+    cel_view *view = &f->views.at[i];
+    cel_box part[CEL_BOX_PARTS], hull = {{0}, {0}};
+    int32_t parts = f->lies.at[i] == NULL
+                        ? 0
+                        : cel_box_on_ring(&view->box, &view->layout, part);
+    while (parts-- > 0) hull = cel_box_hull(&hull, &part[parts]);
+    if (f->lies.at[i] != NULL) view->box = hull;
+  }
+}
+
 /* As many steps from `s` on as the device takes in one manner. */
 static cel_fold_job plan_part(const planning *p, int32_t s) {
   cel_folding *f = p->f;
@@ -321,6 +348,7 @@ static cel_fold_job plan_part(const planning *p, int32_t s) {
       !(leaves_enough(p, s + n, &part) && take_spares(p, &part) &&
         add_copies(p, &part)))
     part.manner = CEL_FOLD_PLAIN;
+  if (part.manner != CEL_FOLD_TO_SPARE) place_views(f, s, n);
   cel_module_hold_fused(part.fused, true);
   if (part.manner == CEL_FOLD_TO_SPARE)
     swap_spares(p, &part);

@@ -1,6 +1,7 @@
 #include "fold/fold.h"
 
-cel_box cel_fold_box(const cel_fold *fold, int32_t s, const cel_box *chunk) {
+cel_box cel_fold_turning_box(const cel_fold *fold, int32_t s,
+                             const cel_box *chunk) {
   const cel_fold_step *step = &fold->step[s];
   const cel_box *range = &step->task->range;
   cel_box box = *chunk;
@@ -9,10 +10,18 @@ cel_box cel_fold_box(const cel_fold *fold, int32_t s, const cel_box *chunk) {
     box.min[d] -= step->grows.below[d];
     box.max[d] += step->grows.above[d];
     bool all = box.max[d] - box.min[d] >= range->max[d] - range->min[d];
-    if (fold->wraps[d] && all) box.min[d] = range->min[d];
-    if (fold->wraps[d] && all) box.max[d] = range->max[d];
+    if (fold->wraps[d] && !all) continue;
+    all = all && fold->wraps[d];
+    if (all || box.min[d] < range->min[d]) box.min[d] = range->min[d];
+    if (all || box.max[d] > range->max[d]) box.max[d] = range->max[d];
   }
-  cel_box_intersect(&box, range, &box);
+  return box;
+}
+
+cel_box cel_fold_box(const cel_fold *fold, int32_t s, const cel_box *chunk) {
+  cel_box box = cel_fold_turning_box(fold, s, chunk);
+  if (!cel_box_is_empty(chunk))
+    cel_box_intersect(&box, &fold->step[s].task->range, &box);
   return box;
 }
 

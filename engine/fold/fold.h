@@ -46,6 +46,10 @@ bool cel_fold_wraps(const cel_fold *fold);
 /* What step `s` of a rank's chunk is to compute, around the chunk; empty where
  * the chunk is. */
 cel_box cel_fold_box(const cel_fold *fold, int32_t s, const cel_box *chunk);
+/* The same as one box, which leaves the range where its ends meet: what it has
+ * beyond one of them is at the other (cel_box_on_ring). */
+cel_box cel_fold_turning_box(const cel_fold *fold, int32_t s,
+                             const cel_box *chunk);
 /* That one, and those at other ends of the range, which do not overlap; how
  * many. */
 int32_t cel_fold_boxes(const cel_fold *fold, int32_t s, const cel_box *chunk,

@@ -303,23 +303,10 @@ static cel_status add_sweep(cel_instr_graph *graph, const cel_command *command,
   return w->ring && w->bands > 1 ? add_seam(graph, command, w) : CEL_E_OK;
 }
 
-/* Whether boxes of steps go on at the other end of the range. */
-static bool goes_around(const cel_instr_graph *graph,
-                        const cel_command *command) {
-  const cel_fold *fold = command->task->folded;
-  const cel_box *chunk = &command->chunk, *range = &command->task->range;
-  if (!cel_fold_wraps(fold)) return false;
-  for (int d = 0; d < CEL_DIMS; ++d)
-    if (fold->wraps[d] &&
-        (chunk->min[d] > range->min[d] || chunk->max[d] < range->max[d]))
-      return true;
-  return graph->config.devices > 1;
-}
-
 /* As one KERNEL, where all that its steps touch fits into the memory. */
 static cel_status fuses(cel_instr_graph *graph, const cel_command *command,
                         bool sweeps, bool *out) {
-  *out = !goes_around(graph, command) && cel__fused_suits(graph, command);
+  *out = cel__fused_suits(graph, command);
   if (*out && sweeps) {
     sweep w = {.fold = command->task->folded, .chunk = &command->chunk};
     plan_sweep(graph, &w);

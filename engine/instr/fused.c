@@ -71,12 +71,42 @@ static void widen(cel_instr_graph *graph, uint32_t first,
   plan->touches.at[plan->used - 1].arrives = false;
 }
 
+/* What a step that computes `box` touches, around it. Where ends meet, both may
+ * leave the range. */
 static cel_status view_of(cel_instr_graph *graph, uint32_t p,
-                          const cel_access *access, const cel_box *chunk,
+                          const cel_access *access, const cel_box *box,
                           cel_box *out) {
-  CEL_TRY(cel__plan_touched(graph, p, access, chunk, &graph->reads));
-  *out = cel_region_hull(&graph->reads);
+  const cel_task *task = graph->plan.command->task;
+  const cel_box *range = &task->range;
+  cel_box part[CEL_BOX_PARTS];
+  cel_reach reach = {0};
+  cel_fold_role role = cel_fold_role_of(access, &reach);
+  *out = (cel_box){{0}, {0}};
+  for (int32_t n = cel_box_on_ring(box, range, part); n-- > 0;) {
+    CEL_TRY(cel__plan_touched(graph, p, access, &part[n], &graph->reads));
+    cel_box hull = cel_region_hull(&graph->reads);
+    *out = cel_box_hull(out, &hull);
+  }
+  if ((role != CEL_FOLD_AROUND && role != CEL_FOLD_WRITTEN) ||
+      cel_box_is_empty(out))
+    return CEL_E_OK;
+  for (int d = 0; d < task->dims; ++d) {
+    int64_t min = box->min[d] - reach.below[d];
+    int64_t max = box->max[d] + reach.above[d];
+    if (!task->folded->wraps[d] || max - min >= range->max[d] - range->min[d])
+      continue;
+    out->min[d] = min;
+    out->max[d] = max;
+  }
   return CEL_E_OK;
+}
+
+/* Around its parts within the buffer. */
+static cel_box placed(const cel_buffer *buffer, const cel_box *box) {
+  cel_box part[CEL_BOX_PARTS], hull = {{0}, {0}};
+  for (int32_t n = cel_box_on_ring(box, &buffer->extent, part); n-- > 0;)
+    hull = cel_box_hull(&hull, &part[n]);
+  return hull;
 }
 
 /* By the steps of part p. */
@@ -86,7 +116,7 @@ static cel_status touch_steps(cel_instr_graph *graph, uint32_t p,
   const cel_fold *fold = graph->plan.command->task->folded;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_task *task = fold->step[s].task;
-    cel_box chunk = cel_fold_box(fold, s, &part->chunk), box;
+    cel_box chunk = cel_fold_turning_box(fold, s, &part->chunk), box;
     for (uint32_t a = 0; a < task->accesses; ++a) {
       CEL_TRY(view_of(graph, p, &task->access[a], &chunk, &box));
       widen(graph, own, task->access[a].buffer, part->memory, &box);
@@ -95,16 +125,36 @@ static cel_status touch_steps(cel_instr_graph *graph, uint32_t p,
   return CEL_E_OK;
 }
 
+/* What lies beyond the ends of the range lies at the other ones; and what the
+ * fold touches by its own accesses lies in the same allocation. */
+static void place_touches(cel_instr_graph *graph, uint32_t own) {
+  cel__plan *plan = &graph->plan;
+  cel_box part[CEL_BOX_PARTS];
+  for (uint32_t i = own; i < plan->used; ++i) {
+    cel__touch *touch = &plan->touches.at[i];
+    int32_t n = cel_box_on_ring(&touch->hull, &touch->buffer->extent, part);
+    cel_region_assign(&touch->region, part, (uint32_t)n);
+    for (uint32_t k = 0; k < own; ++k)
+      if (plan->touches.at[k].buffer == touch->buffer &&
+          plan->touches.at[k].memory == touch->memory)
+        cel_region_unite(&touch->region, &touch->region,
+                         &plan->touches.at[k].region);
+    touch->hull = cel_region_hull(&touch->region);
+  }
+}
+
 cel_status cel__fused_touch(cel_instr_graph *graph) {
   cel__plan *plan = &graph->plan;
   const uint32_t own = plan->used;
-  for (uint32_t i = 0; i < own; ++i) {
+  const bool wraps = cel_fold_wraps(plan->command->task->folded);
+  for (uint32_t i = 0; i < own && !wraps; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
     cel_box box = touch->hull;
     widen(graph, own, touch->buffer, touch->memory, &box);
   }
   for (uint32_t p = 0; p < plan->parts.n; ++p)
     CEL_TRY(touch_steps(graph, p, own));
+  if (wraps) place_touches(graph, own);
   return CEL_E_OK;
 }
 
@@ -118,14 +168,16 @@ static cel_status make_step(cel_instr_graph *graph, uint32_t p, int32_t s,
   const cel_task *task = fold->step[s].task;
   cel_place_in *view =
       cel__emission_room(graph->emission, task->accesses * sizeof *view);
-  *out = (cel_instr_step){
-      .task = task, .chunk = cel_fold_box(fold, s, &part->chunk), .view = view};
+  *out = (cel_instr_step){.task = task,
+                          .chunk = cel_fold_turning_box(fold, s, &part->chunk),
+                          .view = view};
   for (uint32_t a = 0; a < task->accesses; ++a) {
     view[a] = (cel_place_in){0};
     CEL_TRY(view_of(graph, p, &task->access[a], &out->chunk, &view[a].box));
     if (cel_box_is_empty(&view[a].box)) continue;
+    cel_box box = placed(task->access[a].buffer, &view[a].box);
     cel__tracked *in = cel__memory_find(graph->memories, task->access[a].buffer,
-                                        part->memory, &view[a].box);
+                                        part->memory, &box);
     cel_assert(in != NULL);
     view[a].allocation = &in->made;
   }

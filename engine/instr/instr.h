@@ -144,7 +144,9 @@ typedef struct cel_sent {
   const cel_place_in *piece;
 } cel_sent;
 
-/* A step of a fold that is one KERNEL. */
+/* A step of a fold that is one KERNEL. Where it reads around the ends of the
+ * range, chunk and views go on beyond them as what lies at the other ends
+ * (cel_box_on_ring). */
 typedef struct cel_instr_step {
   const cel_task *task;
   cel_box chunk;

@@ -77,6 +77,36 @@ static inline cel_box cel_box_hull(const cel_box *a, const cel_box *b) {
   return r;
 }
 
+/* Parts of a box that may leave `ring`, whose ends meet: what lies beyond one
+ * of them lies at the other. They lie in the ring, and do not overlap; how
+ * many. In dimensions that it does not leave a box stays as it is. */
+enum { CEL_BOX_PARTS = 8 };
+static inline int32_t cel_box_on_ring(const cel_box *box, const cel_box *ring,
+                                      cel_box out[CEL_BOX_PARTS]) {
+  int32_t n = 1;
+  out[0] = *box;
+  if (cel_box_is_empty(box) || cel_box_covers(ring, box)) return n;
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t low = ring->min[d], high = ring->max[d], size = high - low;
+    int64_t min = box->min[d], max = box->max[d], beyond;
+    if (min >= low && max <= high) continue;
+    if (max - min >= size) min = low, max = high;
+    while (min < low) min += size, max += size;
+    while (min >= high) min -= size, max -= size;
+    beyond = max > high ? max - high : 0;
+    for (int32_t i = 0; i < n; ++i) {
+      out[i].min[d] = min;
+      out[i].max[d] = max - beyond;
+      if (beyond == 0) continue;
+      out[n + i] = out[i];
+      out[n + i].min[d] = low;
+      out[n + i].max[d] = low + beyond;
+    }
+    if (beyond > 0) n *= 2;
+  }
+  return n;
+}
+
 /* Number of points; the caller keeps it below 2^63. */
 static inline int64_t cel_box_volume(const cel_box *b) {
   if (cel_box_is_empty(b)) return 0;

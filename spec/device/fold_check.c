@@ -228,6 +228,7 @@ typedef struct made {
   cel_fold_array array[ARRAYS];
   cel_fold_copy copy[COPIES];
   cel_box all, range, chunk; /* of the arrays; of the steps; of the last one */
+  bool torus;
 } made;
 
 static made fold;
@@ -304,19 +305,25 @@ static void set_step(int32_t s, int32_t kernel, const char *arrays, bool keeps,
   }
 }
 
+/* Around the ends of a torus, where that is not all of it. */
 static cel_box grown(const cel_box *box, const int32_t by[4],
-                     const cel_box *within) {
+                     const cel_box *within, bool torus) {
   cel_box r = *box;
   for (int d = 0; d < 2; ++d) {
+    const int64_t min = within->min[d], max = within->max[d];
     r.min[d] -= by[(size_t)2 * (size_t)d];
     r.max[d] += by[(size_t)2 * (size_t)d + 1];
+    const bool all = torus && r.max[d] - r.min[d] >= max - min;
+    if (torus && !all) continue;
+    if (all || r.min[d] < min) r.min[d] = min;
+    if (all || r.max[d] > max) r.max[d] = max;
   }
-  cel_box_intersect(&r, within, &r);
   return r;
 }
 
 static void set_chunk(const cel_box *chunk) {
   fold.chunk = *chunk;
+  fold.torus = fold.use[0][0].wraps[0] || fold.use[0][1].wraps[0];
   for (int32_t s = 0; s < fold.face.steps; ++s) {
     int32_t margin[4];
     cel__cuda_fold_margin(&fold.face, s, margin);
@@ -324,16 +331,16 @@ static void set_chunk(const cel_box *chunk) {
       memcpy(margin, margin + 2, 2 * sizeof *margin);
       memset(margin + 2, 0, 2 * sizeof *margin);
     }
-    cel_box own = grown(chunk, margin, &fold.range);
+    cel_box own = grown(chunk, margin, &fold.range, fold.torus);
     fold.step[s].call.chunk = own;
     for (int32_t k = 0; k < fold.step[s].call.views; ++k) {
       const cel_fold_view *use = &fold.use[s][k];
       const int32_t reach[4] = {use->below[0], use->above[0], use->below[1],
                                 use->above[1]};
-      fold.view[s][k] =
-          (cel_view){.base = array[use->array].fold,
-                     .layout = fold.all,
-                     .box = use->writes ? own : grown(&own, reach, &fold.all)};
+      fold.view[s][k] = (cel_view){
+          .base = array[use->array].fold,
+          .layout = fold.all,
+          .box = use->writes ? own : grown(&own, reach, &fold.all, fold.torus)};
     }
   }
 }
@@ -400,14 +407,19 @@ static cel_job step_job(int32_t s) {
 }
 
 static void run_steps(void) {
-  cel_job job[STEPS];
+  cel_job job[STEPS][CEL_BOX_PARTS];
+  cel_box part[CEL_BOX_PARTS];
   void *memory[ARRAYS];
   for (int a = 0; a < ARRAYS; ++a) memory[a] = array[a].steps;
   look_at(memory);
-  for (int32_t s = 0; s < fold.face.steps; ++s) {
-    job[s] = step_job(s);
-    submit(0, &job[s]);
-  }
+  for (int32_t s = 0; s < fold.face.steps; ++s)
+    for (int32_t n =
+             cel_box_on_ring(&fold.step[s].call.chunk, &fold.range, part);
+         n-- > 0;) {
+      job[s][n] = step_job(s);
+      job[s][n].call.chunk = part[n];
+      submit(0, &job[s][n]);
+    }
   finish();
   for (int a = 0; a < ARRAYS; ++a) memory[a] = array[a].fold;
   look_at(memory);
@@ -421,11 +433,27 @@ static void run_fold(void) {
 
 /* ---- random -------------------------------------------------------------- */
 
-static void choose_chunk(bool all) {
+static void choose_chunk(void) {
   cel_box chunk = fold.range;
-  for (int d = 0; d < 2 && !all && cel_random_chance(&chosen, 60); ++d) {
+  for (int d = 0; d < 2 && cel_random_chance(&chosen, 60); ++d) {
     chunk.min[d] = pick(fold.range.min[d], fold.range.max[d] - 1);
     chunk.max[d] = pick(chunk.min[d] + 1, fold.range.max[d]);
+  }
+  set_chunk(&chunk);
+}
+
+/* Of a torus: it may go on at the other end, as far as a block may that is
+ * `size` long. */
+static void choose_turning_chunk(const int64_t size[2]) {
+  enum { MARGINS = 32, BEFORE = 30 };
+  cel_box chunk = fold.range;
+  for (int d = 0; d < 2; ++d) {
+    const int64_t n = fold.range.max[d];
+    if (cel_random_chance(&chosen, 40)) continue;
+    const int64_t items = pick(1, n - MARGINS);
+    const int64_t furthest = 2 * n - size[d] - items;
+    chunk.min[d] = pick(-BEFORE, furthest < n - 1 ? furthest : n - 1);
+    chunk.max[d] = chunk.min[d] + items;
   }
   set_chunk(&chunk);
 }
@@ -492,7 +520,12 @@ static void choose_fold(void) {
     set_step(2, THREE, "cD", true, 0, 0);
     fold.array[1].live = cel_random_chance(&chosen, 50);
   }
-  choose_chunk(torus);
+  static const int64_t size[][2] = {
+      [CEL_FUSED_TILE] = {64, 64}, [CEL_FUSED_SHEET] = {96, 128}};
+  if (torus)
+    choose_turning_chunk(size[way]);
+  else
+    choose_chunk();
 }
 
 static void fill(void) {
@@ -534,6 +567,13 @@ static bool is_in(const cel_box *box, int64_t y, int64_t x) {
          x < box->max[1];
 }
 
+static bool is_computed(int64_t y, int64_t x) {
+  cel_box part[CEL_BOX_PARTS];
+  int32_t n = cel_box_on_ring(&fold.chunk, &fold.range, part);
+  while (n > 0 && !is_in(&part[n - 1], y, x)) --n;
+  return n > 0;
+}
+
 /* What is of the chunk, and around the range; and nothing else of the spare
  * memory was touched. */
 static void compare(int64_t i) {
@@ -549,7 +589,7 @@ static void compare(int64_t i) {
     for (int64_t y = 0; y < all->max[0]; ++y)
       for (int64_t x = 0; x < all->max[1]; ++x) {
         int64_t at = y * all->max[1] + x;
-        bool own = is_in(&fold.chunk, y, x), rim = !is_in(&fold.range, y, x);
+        bool own = is_computed(y, x), rim = !is_in(&fold.range, y, x);
         if (!own && !rim && !moved) continue;
         float is = array[a].host[at];
         float be = own || rim ? want[at] : array[a].before[at];

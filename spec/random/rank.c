@@ -507,17 +507,19 @@ static void (*submit_truly)(cel_backend *b, int32_t device, int32_t lane,
                             cel_job *job);
 static harm submit_harm;
 static uint64_t carried_out[CEL_FOLD_TO_SPARE + 1], kept_boxes, unread,
-    reducing, rounds;
+    reducing, rounds, turning;
 
 void rank_print_folds(void) {
   printf("parts of folds: %llu plain, %llu in place, %llu to spare memory, "
          "%llu boxes kept, %llu arrays unread, %llu end by reducing\n"
-         "folds in one around ends: %llu\n",
+         "folds in one around ends: %llu, to spare memory at the other end: "
+         "%llu\n",
          (unsigned long long)carried_out[CEL_FOLD_PLAIN],
          (unsigned long long)carried_out[CEL_FOLD_IN_PLACE],
          (unsigned long long)carried_out[CEL_FOLD_TO_SPARE],
          (unsigned long long)kept_boxes, (unsigned long long)unread,
-         (unsigned long long)reducing, (unsigned long long)rounds);
+         (unsigned long long)reducing, (unsigned long long)rounds,
+         (unsigned long long)turning);
 }
 
 static bool goes_round(const cel_fold_job *fold) {
@@ -554,6 +556,8 @@ static void submit_watched(cel_backend *b, int32_t device, int32_t lane,
   for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
     ++carried_out[f->manner];
     kept_boxes += f->copies;
+    turning +=
+        f->manner == CEL_FOLD_TO_SPARE && f->steps > 1 && cel_fold_turns(f);
     rounds += f->manner != CEL_FOLD_PLAIN && f->steps > 1 && goes_round(f);
     reducing += f->steps > 1 && f->step[f->steps - 1].work->reducers > 0;
     for (int32_t a = 0; a < f->arrays; ++a)

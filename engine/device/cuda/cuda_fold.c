@@ -242,16 +242,30 @@ static bool is_within(const cel_box *box, int64_t most) {
   return true;
 }
 
+/* Whether blocks go round a torus once at most. */
+static bool fits_torus(const cel_fused *fused, const cel_box *range,
+                       const cel_box *last) {
+  const bool sheet = fused->way == CEL_FUSED_SHEET;
+  const int64_t size[] = {sheet ? (int64_t)fused->warps * fused->high : TILE,
+                          sheet ? COLUMNS : TILE};
+  for (int d = 0; d < 2; ++d) {
+    const int32_t before = whole_lanes(fused->around[(size_t)2 * (size_t)d]);
+    if (range->min[d] > 0 || last->min[d] - before < -range->max[d] ||
+        last->max[d] + size[d] > 2 * range->max[d])
+      return false;
+  }
+  return true;
+}
+
 /* A chain's items are the same at each step; else those of the last may be
- * fewer. A block goes round the range once at most. */
+ * fewer. */
 static bool suits(const cel_fold_job *fold) {
   const cel_box *last = &fold->step[fold->steps - 1].call.chunk;
   const cel_box *range = &fold->step[0].call.range;
   if (cel_box_is_empty(last) || !is_within(last, 1 << 30) ||
       !cel_fold_narrows(fold) ||
-      (fold->fused->torus &&
-       (!cel_box_equal(last, range) || range->min[0] + range->min[1] > 0 ||
-        range->max[0] < TILE || range->max[1] < TILE)))
+      !(fold->fused->torus ? fits_torus(fold->fused, range, last)
+                           : !cel_fold_turns(fold)))
     return false;
   for (int32_t s = 0; s < fold->steps; ++s) {
     const cel_call *call = &fold->step[s].call;
@@ -285,7 +299,7 @@ static bool has_sheets(const cel_fold_job *fold, const cel_fused *of) {
   const cel_box *range = &fold->step[0].call.range;
   const int64_t rows = (int64_t)of->warps * of->high;
   if (range->max[1] < COLUMNS || range->max[0] < rows) return false;
-  for (int32_t s = 0; s < fold->steps; ++s)
+  for (int32_t s = 0; s < fold->steps && !of->torus; ++s)
     for (int32_t k = 0; k < fold->step[s].call.views; ++k)
       if (fold->step[s].use[k].array >= 0 &&
           !cel_box_covers(range, &fold->step[s].call.view[k].box))
@@ -389,13 +403,21 @@ cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold) {
 /* ---- launching ----------------------------------------------------------- */
 
 /* What steps may read of an array: of views, what their mappers promise, and
- * of those that are written, the chunk. */
+ * of those that are written, the chunk. Where that is all of a torus, any turn
+ * of it. */
 static cel_box readable(const cel_fold_job *fold, int32_t array) {
+  enum { ANY = 1 << 30 };
+  const cel_box *range = &fold->step[0].call.range;
   cel_box hull = {{0, 0, 0}, {0, 0, 0}};
   for (int32_t s = 0; s < fold->steps; ++s)
     for (int32_t k = 0; k < fold->step[s].call.views; ++k)
       if (fold->step[s].use[k].array == array)
         hull = cel_box_hull(&hull, &fold->step[s].call.view[k].box);
+  for (int d = 0; d < 2 && fold->fused->torus; ++d)
+    if (hull.max[d] - hull.min[d] >= range->max[d]) {
+      hull.min[d] = -ANY;
+      hull.max[d] = ANY;
+    }
   return hull;
 }
 
@@ -443,6 +465,8 @@ static void put_inner(const cel_fold_job *fold, const fold_array *array,
   int32_t min[2] = {INT32_MIN, INT32_MIN}, max[2] = {INT32_MAX, INT32_MAX};
   for (int at = dims > 1 ? 0 : 1; at < 2; ++at) {
     const int d = dims > 1 ? at : 0;
+    min[at] = (int32_t)fold->step[0].call.range.min[d];
+    max[at] = (int32_t)fold->step[0].call.range.max[d];
     for (int32_t s = 0; s < fold->steps; ++s) {
       const cel_box *chunk = &fold->step[s].call.chunk;
       if (chunk->min[d] > min[at]) min[at] = (int32_t)chunk->min[d];
@@ -538,11 +562,11 @@ static uint32_t blocks_within(int64_t min, int64_t max, int64_t n, int32_t size,
   return 1 + (more > 0 ? over(more, size - before - behind) : 0);
 }
 
-/* Blocks of a dimension of a sheet: those of a torus are of all of it. */
+/* Sheets of a dimension: those of a torus may lie anywhere. */
 static uint32_t sheets_of(const cel_fused *fused, int64_t min, int64_t max,
                           int64_t n, int32_t size, int32_t before,
                           int32_t behind) {
-  return fused->torus ? over(n, size - before - behind)
+  return fused->torus ? over(max - min, size - before - behind)
                       : blocks_within(min, max, n, size, before, behind);
 }
 

@@ -534,17 +534,20 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
 /* ---- folds ----------------------------------------------------------------
  */
 
-/* One step after another. */
-static cel_status put_steps(const putting *p, const cel_job *job,
-                            const cel_fold_job *fold) {
-  for (int32_t s = 0; s < fold->steps && *p->lost == CUDA_SUCCESS; ++s) {
-    const cel_fold_call *step = &fold->step[s];
+/* A step, whose chunk may go on at the other end of the range. */
+static cel_status put_step(const putting *p, const cel_job *job,
+                           const cel_fold_call *step) {
+  cel_box part[CEL_BOX_PARTS];
+  int32_t n = cel_box_on_ring(&step->call.chunk, &step->call.range, part);
+  for (int32_t i = 0; i < n && *p->lost == CUDA_SUCCESS; ++i) {
     cel_job one = {.ticket = job->ticket,
                    .kind = CEL_JOB_CALL,
                    .work = step->work,
                    .call = step->call,
                    .name = step->name,
                    .location = step->location};
+    one.call.chunk = part[i];
+    if (i > 0) one.call.sample = NULL;
     cel_status status =
         enqueue_call(p->cuda, p->device, &one, p->lane, p->stream, p->lost);
     if (status != CEL_E_OK)
@@ -573,7 +576,8 @@ static cel_status enqueue_folds(const putting *p, const cel_job *job) {
        f = f->next) {
     CUresult code = cel__cuda_trial_mark(p->cuda->api, f, false, p->stream);
     if (f->manner == CEL_FOLD_PLAIN) {
-      CEL_TRY(put_steps(p, job, f));
+      for (int32_t s = 0; s < f->steps && *p->lost == CUDA_SUCCESS; ++s)
+        CEL_TRY(put_step(p, job, &f->step[s]));
     } else if (code == CUDA_SUCCESS) {
       code = cel__cuda_fold_enqueue(p->cuda, p->device, f, p->lane, p->stream);
       if (code == CUDA_SUCCESS) code = put_kept(p, f);

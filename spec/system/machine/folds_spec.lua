@@ -181,7 +181,7 @@ describe("a fold on a GPU", function()
   it("is one launch of sheets that go on at the other end, where ends meet", function()
     local r = run(TORUS .. LOOP, {}, { FAKE_MULTIPROCESSORS = 8 }, 60, 2)
     if not r then return pending(cuda.no_nvrtc) end
-    assert_launches("3 5 1 of 32 12 1", 8, r)
+    assert_launches("15 1 1 of 32 12 1", 8, r)
     r = run(CORNERS .. LOOP, {}, {})
     assert_launches("5 5 1 of 64 8 1", 16, r)
   end)
@@ -192,7 +192,7 @@ describe("a fold on a GPU", function()
     local r = run(WAVE .. LOOP .. "print(compiled() - before)", { "--fold", "8" },
       { FAKE_MULTIPROCESSORS = 8 }, 60, 2)
     if not r then return pending(cuda.no_nvrtc) end
-    assert_launches("2 4 1 of 32 13 1", 8, r, "ready\n2\n")
+    assert_launches("8 1 1 of 32 13 1", 8, r, "ready\n2\n")
   end)
 
   it("is one launch for eight steps of one dimension, of warps", function()
