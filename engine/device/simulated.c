@@ -242,7 +242,7 @@ static cel_fold_manner folds(cel_backend *b, int32_t device,
   in_bands.steps -= ends_reducing(fold);
   if (!cel__bands_suit(&in_bands)) return CEL_FOLD_PLAIN;
   if (!b->spares) return CEL_FOLD_IN_PLACE;
-  if (cel_random_chance(&s->random, 30))
+  if (cel_random_chance(&s->random, cel_fold_turns(fold) ? 80 : 30))
     fold->steps = (int32_t)cel_random_int(&s->random, 1, fold->steps);
   if (cel_random_chance(&s->random, 60) && cel_fold_narrows(fold))
     return CEL_FOLD_TO_SPARE;

@@ -110,11 +110,11 @@ static void pick_held(cel_random r, stencil *s) {
   }
 }
 
-/* Around the ends of fields, in some dimensions: often where one device has all
- * of them, which takes such steps as one. By numbers of its own. */
+/* Around the ends of fields, in some dimensions: most often where one device
+ * has all of them. By numbers of its own. */
 static void pick_wraps(cel_random r, const program *p, stencil *s) {
   r.state ^= 0x77726170;
-  const int often = p->ranks * p->devices == 1 ? 70 : 20;
+  const int often = p->ranks * p->devices == 1 ? 70 : 45;
   if (s->in_range || s->held || !cel_random_chance(&r, often)) return;
   for (int d = 0; d < CEL_DIMS; ++d) s->wraps[d] = cel_random_chance(&r, 60);
   s->cut = cel_random_chance(&r, 40);

@@ -54,6 +54,12 @@ describe("random programs", function()
     assert.is_true(tonumber(text:match("folds in one around ends: (%d+)")) > 0, text)
   end)
 
+  it("hold it where several devices do, each with what lies at the other end", function()
+    local _, failures, text = run("--chains --count 60 --seed 1000")
+    assert.are.equal(0, failures, text)
+    assert.is_true(tonumber(text:match("at the other end: (%d+)")) > 0, text)
+  end)
+
   -- Its part of a fold ends with more items than it begins with.
   it("hold it where steps after a part of a fold read farther than those within", function()
     local _, failures, text = run("--count 1 --seed 8100005854")

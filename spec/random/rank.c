@@ -556,8 +556,9 @@ static void submit_watched(cel_backend *b, int32_t device, int32_t lane,
   for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
     ++carried_out[f->manner];
     kept_boxes += f->copies;
-    turning +=
-        f->manner == CEL_FOLD_TO_SPARE && f->steps > 1 && cel_fold_turns(f);
+    const cel_call *last = &f->step[f->steps - 1].call;
+    turning += f->manner == CEL_FOLD_TO_SPARE && f->steps > 1 &&
+               !cel_box_covers(&last->range, &last->chunk);
     rounds += f->manner != CEL_FOLD_PLAIN && f->steps > 1 && goes_round(f);
     reducing += f->steps > 1 && f->step[f->steps - 1].work->reducers > 0;
     for (int32_t a = 0; a < f->arrays; ++a)
