@@ -109,7 +109,7 @@ describe("random programs", function()
 
   for _, fault in ipairs({ "rim", "stay", "unread", "near" }) do
     it("fail when devices take steps together wrongly: " .. fault, function()
-      local _, failures = run("--count 400 --fault " .. fault)
+      local _, failures = run("--chains --count 200 --fault " .. fault)
       assert.is_true(failures >= 1)
     end)
   end
