@@ -20,6 +20,7 @@ struct cel_fold_window {
   cel__fold_rules rules;
   cel_eras eras;
   bool formed; /* something in the era that is open */
+  bool bound;  /* a horizon has left since the last fold */
 };
 
 cel_fold_window *cel_fold_window_create(const cel_fold_config *config) {
@@ -58,6 +59,7 @@ static void pass(cel_fold_window *window, const cel_task *task) {
   else
     window->config.pass(window->config.context, task);
   bool bound = task->kind == CEL_TASK_HORIZON || task->kind == CEL_TASK_EPOCH;
+  window->bound = window->bound || bound;
   if (!bound || !window->formed) return;
   cel_eras_close(&window->eras, task->id);
   window->formed = false;
@@ -104,18 +106,21 @@ static void tell(cel_fold_window *window, const cel_task *task,
 /* What is held, as `next` may not follow; or null. */
 static void flush(cel_fold_window *window, const cel_task *next) {
   cel__fold_chain *chain = &window->chain;
-  bool folded = false;
+  bool folded = false, bound = window->bound;
   if (chain->tasks.n == 1) {
     tell(window, chain->tasks.at[0], next);
     pass(window, chain->tasks.at[0]);
   } else if (chain->tasks.n > 1) {
     folded = true;
     cel__fold_chain_grow(chain);
+    window->bound = false;
     pass_fold(window, cel__fold_compose(&window->rules, chain,
                                         cel_eras_arena(&window->eras)));
   }
   cel__fold_chain_clear(chain);
   for (uint32_t i = 0; i < window->behind.n; ++i) {
+    if (folded && bound && window->behind.at[i]->kind == CEL_TASK_HORIZON)
+      continue;
     if (folded) watch(window, window->behind.at[i]);
     pass(window, window->behind.at[i]);
   }
@@ -174,13 +179,24 @@ static bool hold(cel_fold_window *window, const cel_task *task) {
   return add(window, task);
 }
 
+/* Of horizons the last one. */
+static void hold_behind(cel_fold_window *window, const cel_task *task) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < window->behind.n; ++i)
+    if (task->kind != CEL_TASK_HORIZON ||
+        window->behind.at[i]->kind != CEL_TASK_HORIZON)
+      window->behind.at[n++] = window->behind.at[i];
+  window->behind.n = n;
+  cel_vec_push(&window->behind, task);
+}
+
 void cel_fold_window_add(cel_fold_window *window, const cel_task *task) {
   watch(window, task);
   if (window->config.off) {
     pass(window, task);
   } else if (goes_behind(task)) {
     if (window->chain.tasks.n > 0)
-      cel_vec_push(&window->behind, task);
+      hold_behind(window, task);
     else
       pass(window, task);
   } else if (!hold(window, task)) {

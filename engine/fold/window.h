@@ -2,10 +2,13 @@
  *
  * All tasks go through it, in order. While each task may follow the ones that
  * are held, it is held too; when one may not, or there are as many as one of
- * them says, they leave as one fold. Horizons and frees do not end that: they
- * leave behind the fold. A free is of no account, as each rank's collector
- * decides when it comes; and so are time and what memory is left: ranks form
- * the same folds from the same program.
+ * them says, they leave as one fold. Horizons and frees do not end that, and
+ * leave behind the fold: of horizons the last one, and none where one has left
+ * since the fold before. For what is older than the last horizon but one waits
+ * for that horizon, and so for the host; the next fold is to wait for this one
+ * alone. A free is of no account, as each rank's collector decides when it
+ * comes; and so are time and what memory is left: ranks form the same folds
+ * from the same program.
  *
  * A program that makes a buffer for each step, and frees the last one, would so
  * have those of all steps at a time. So where nobody asks for a fold, its steps

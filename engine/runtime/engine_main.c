@@ -39,17 +39,16 @@ void cel__engine_pass(cel_engine *engine, void *item) {
 
 bool cel_engine_congested(const cel_engine *engine) {
   uint64_t done = atomic_load(&engine->laps_done);
-  uint64_t ahead = (uint64_t)engine->config.laps_ahead;
-  if (done < engine->fold_end && engine->fold_ahead > ahead)
-    ahead = engine->fold_ahead;
-  return engine->laps_made - done > ahead;
+  return engine->laps_made - done > engine->laps_ahead;
 }
 
 /* So that one fold is there to go on with while another one is executed. */
 static void run_ahead(cel_engine *e, const cel_fold *fold) {
   uint64_t begin = fold->step[0].task->lap;
-  e->fold_end = fold->step[fold->steps - 1].task->lap + 1;
-  e->fold_ahead = 2 * (e->fold_end - begin);
+  uint64_t laps = fold->step[fold->steps - 1].task->lap + 1 - begin;
+  if (2 * laps < e->laps_ahead) return;
+  e->laps_ahead = 2 * laps;
+  e->fold_lap = begin;
 }
 
 /* Whoever looks at the program sees the user's tasks, not what they are folded
@@ -73,6 +72,8 @@ static void pass_task(void *context, const cel_task *task) {
   if (!horizon) return;
   e->horizons_made++;
   e->laps_made = task->lap;
+  if (task->lap - e->fold_lap > 2 * e->laps_ahead)
+    e->laps_ahead = (uint64_t)e->config.laps_ahead;
   /* What is held back could be all that main is going to wait for. */
   if (cel_engine_congested(e)) cel__engine_pass(e, &e->flush);
 }
@@ -481,6 +482,7 @@ cel_status cel_engine_create(const cel_engine_config *config,
   cel_engine *e = cel_alloc_lines(sizeof *e);
   e->config = *config;
   if (e->config.laps_ahead <= 0) e->config.laps_ahead = CEL_TUNE_LAPS_AHEAD;
+  e->laps_ahead = (uint64_t)e->config.laps_ahead;
   cel_park_init(&e->park);
   cel_park_init(&e->scheduler_park);
   cel_park_init(&e->off_duty);

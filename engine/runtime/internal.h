@@ -103,8 +103,8 @@ struct cel_engine {
   uint32_t objects_made;
   uint64_t last_task, retired_seen;
   uint64_t laps_made;            /* up to the newest horizon or epoch */
-  uint64_t fold_end, fold_ahead; /* of the last fold: the lap behind it; laps
-                                    that main may be ahead until then */
+  uint64_t laps_ahead, fold_lap; /* that main may be; of the last fold for which
+                                    it may be so far */
   int64_t began, main_began;     /* at the first submission; times.c */
   const cel_rule *fence_rule[4]; /* by dimensions */
   bool stopped;
