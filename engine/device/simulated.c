@@ -330,7 +330,7 @@ static bool is_lost(const simulated *s, const cel_job *job) {
 static cel_status run_bands(simulated *s, const cel_job *job) {
   cel__bands bands;
   cel__bands_plan(job, cel_random_int(&s->random, 1, 8), &bands);
-  bands.band = cel_random_int(&s->random, 1, bands.band);
+  if (!bands.in_turns) bands.band = cel_random_int(&s->random, 1, bands.band);
   for (int32_t i = 0; i < bands.runs; ++i) {
     CEL_TRY(cel__bands_run(&bands, i));
     if (i > 0) CEL_TRY(cel__bands_seam(&bands, i));
