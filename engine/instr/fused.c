@@ -120,6 +120,7 @@ static cel_status touch_steps(cel_instr_graph *graph, uint32_t p,
     for (uint32_t a = 0; a < task->accesses; ++a) {
       CEL_TRY(view_of(graph, p, &task->access[a], &chunk, &box));
       widen(graph, own, task->access[a].buffer, part->memory, &box);
+      cel_vec_push(&graph->plan.views, box);
     }
   }
   return CEL_E_OK;
@@ -147,6 +148,7 @@ cel_status cel__fused_touch(cel_instr_graph *graph) {
   cel__plan *plan = &graph->plan;
   const uint32_t own = plan->used;
   const bool wraps = cel_fold_wraps(plan->command->task->folded);
+  cel_vec_clear(&plan->views);
   for (uint32_t i = 0; i < own && !wraps; ++i) {
     const cel__touch *touch = &plan->touches.at[i];
     cel_box box = touch->hull;
@@ -160,8 +162,9 @@ cel_status cel__fused_touch(cel_instr_graph *graph) {
 
 /* ---- emitting ------------------------------------------------------------ */
 
-static cel_status make_step(cel_instr_graph *graph, uint32_t p, int32_t s,
-                            cel_instr_step *out) {
+/* `box`: of each view. */
+static void make_step(cel_instr_graph *graph, uint32_t p, int32_t s,
+                      const cel_box *box, cel_instr_step *out) {
   const cel__plan *plan = &graph->plan;
   const cel__part *part = &plan->parts.at[p];
   const cel_fold *fold = plan->command->task->folded;
@@ -172,16 +175,14 @@ static cel_status make_step(cel_instr_graph *graph, uint32_t p, int32_t s,
                           .chunk = cel_fold_turning_box(fold, s, &part->chunk),
                           .view = view};
   for (uint32_t a = 0; a < task->accesses; ++a) {
-    view[a] = (cel_place_in){0};
-    CEL_TRY(view_of(graph, p, &task->access[a], &out->chunk, &view[a].box));
-    if (cel_box_is_empty(&view[a].box)) continue;
-    cel_box box = placed(task->access[a].buffer, &view[a].box);
+    view[a] = (cel_place_in){.box = box[a]};
+    if (cel_box_is_empty(&box[a])) continue;
+    cel_box lies = placed(task->access[a].buffer, &box[a]);
     cel__tracked *in = cel__memory_find(graph->memories, task->access[a].buffer,
-                                        part->memory, &box);
+                                        part->memory, &lies);
     cel_assert(in != NULL);
     view[a].allocation = &in->made;
   }
-  return CEL_E_OK;
 }
 
 /* What the allocations that part p writes in keep; rows of what it reduces stay
@@ -210,12 +211,15 @@ static void make_kept(cel_instr_graph *graph, uint32_t p, cel_instr_fold *out) {
 cel_status cel__fused_emit(cel_instr_graph *graph) {
   const cel_fold *folded = graph->plan.command->task->folded;
   size_t bytes = (size_t)folded->steps * sizeof(cel_instr_step);
+  const cel_box *box = graph->plan.views.at;
   for (uint32_t p = 0; p < graph->plan.parts.n; ++p) {
     cel_instr_step *step = cel__emission_room(graph->emission, bytes);
     cel_instr_fold *fold = cel__emission_room(graph->emission, sizeof *fold);
     *fold = (cel_instr_fold){.steps = folded->steps, .step = step};
-    for (int32_t s = 0; s < folded->steps; ++s)
-      CEL_TRY(make_step(graph, p, s, &step[s]));
+    for (int32_t s = 0; s < folded->steps; ++s) {
+      make_step(graph, p, s, box, &step[s]);
+      box += folded->step[s].task->accesses;
+    }
     make_kept(graph, p, fold);
     cel__emit_fold(graph->emission, &graph->plan, p, fold);
   }

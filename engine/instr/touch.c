@@ -5,6 +5,7 @@ void cel__plan_release(cel__plan *plan) {
     cel_region_release(&plan->touches.at[i].region);
   cel_vec_release(&plan->touches);
   cel_vec_release(&plan->parts);
+  cel_vec_release(&plan->views);
   cel_vec_release(&plan->carried);
 }
 

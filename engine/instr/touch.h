@@ -56,6 +56,7 @@ typedef struct cel__plan {
   uint32_t hosted;               /* of these, not direct */
   uint32_t first, last;          /* of these [first, last) are planned */
   CEL_VEC(cel__part) parts;
+  CEL_VEC(cel_box) views;      /* of a fold that is one: of each part's steps */
   CEL_VEC(cel__touch) touches; /* n counts those made; `used` those valid */
   uint32_t used;
   uint32_t accesses; /* the touches of a part; of a message 1 */
