@@ -1,15 +1,18 @@
 // merge.cuh -- numbers that several GPUs have put in order, each its part,
 // become one order: for lua/celer/arrays/merge.lua.
 //
-// First, cuts are found. For each place where a part begins it says how many
-// numbers of each run come before that place in the whole order. Parts tell
-// samples of their runs, each a number and its place; with those of all parts
-// each knows between which samples of its own run a cut lies, and tells more
-// samples from there, until these are neighbours. Then each part gets its
-// pieces of all runs, and merges them by pairs. Odeh, Green, Mwassi, Shmueli
-// and Birk, "Merge Path - Parallel Merging Made Simple" (2012): where a tile of
-// the result begins in both runs is found by halving; so groups merge tiles
-// alone.
+// First, cuts are found. For each place where a piece of a part begins it says
+// how many numbers of each run come before that place in the whole order. Parts
+// tell samples of their runs, each a number and its place; with those of all
+// parts each knows between which samples of its own run a cut lies, and tells
+// more samples from there, until these are neighbours. Then each part gets what
+// is of its pieces, and merges it by pairs. Odeh, Green, Mwassi, Shmueli and
+// Birk, "Merge Path - Parallel Merging Made Simple" (2012): where a tile of the
+// result begins in both runs is found by halving; so groups merge tiles alone.
+//
+// Before parts are in order, samples of them say between which places a cut is
+// likely to lie. What lies between may go to its part as soon as it is in
+// order.
 //
 // Equal numbers of earlier parts come first, so they keep their order.
 #ifndef CELER_MERGE_CUH
@@ -18,6 +21,80 @@
 #include "radix.cuh"
 
 namespace celer {
+
+// Each part of the result in so many pieces, of which the last ones may be
+// shorter. Cut c is where piece c begins.
+struct merge_parts : radix_parts {
+  int64_t each;
+
+  CELER_FN int64_t pieces() const {
+    return count * each;
+  }
+  CELER_FN int64_t place(int64_t cut) const {
+    const int64_t most = (n + count - 1) / count, part = cut / each;
+    const int64_t at = begin(part) + cut % each * ((most + each - 1) / each);
+    return at < begin(part + 1) ? at : begin(part + 1);
+  }
+  // Of what there is for each cut of a run.
+  CELER_FN int64_t row(int64_t run, int64_t cut) const {
+    return run * (pieces() + 1) + cut;
+  }
+};
+
+// Between which places of a run a cut is likely to lie, by samples of keys that
+// are in no order: of each part so many.
+struct merge_guess {
+  merge_parts parts;
+  int64_t samples;
+  static constexpr int some = 32; // that a group looks at
+
+  // Which element of its part a sample is: one of each of so many equal shares.
+  CELER_FN int64_t at(int64_t part, int64_t k) const {
+    const int64_t size = parts.size(part), first = size * k / samples;
+    const int64_t share = size * (k + 1) / samples - first;
+    const uint64_t any = uint64_t(k + 1) * 0x9e3779b97f4a7c15ull >> 33;
+    return share > 1 ? first + int64_t(any % uint64_t(share)) : first;
+  }
+  // Adds what `some` samples of a part, from number `first` of all on, say of
+  // its cuts: how many of them come before the sample that lies so many before
+  // the cut, and so many behind it. `rank`: words of the group's memory.
+  CELER_FN void add(const group<1> &g, const uint64_t *all, int64_t first,
+                    int64_t margin, uint32_t *guess, uint32_t *rank) const {
+    const int64_t count = samples * parts.count, i = first + g.local(0) % some;
+    if (g.local(0) < some) rank[g.local(0)] = 0;
+    g.barrier();
+    const uint64_t x = all[i];
+    uint32_t before = 0;
+    for (int64_t k = g.local(0) / some; k < count; k += g.size(0) / some)
+      before += all[k] < x || (all[k] == x && k < i);
+    atomicAdd(&rank[i - first], before);
+    g.barrier();
+    const int64_t ends = 2 * (parts.pieces() + 1);
+    for (int64_t k = g.local(0); k < ends; k += g.size(0)) {
+      const int64_t middle = count * parts.place(k / 2) / parts.n;
+      const int64_t end = middle + (k % 2 == 0 ? -margin : margin);
+      uint32_t sum = 0;
+      for (int j = 0; j < some; ++j) sum += rank[j] < end;
+      if (sum > 0) atomicAdd(&guess[k], sum);
+    }
+  }
+  // The first place, or with `end` the last one.
+  template <class G>
+  CELER_FN int64_t bound(const G &guess, int64_t run, int64_t cut,
+                         int end) const {
+    const int64_t some_of = guess(2 * parts.row(run, cut) + end);
+    return parts.size(run) * some_of / samples;
+  }
+  // Whether all cuts of a piece lie there.
+  template <class C, class G>
+  CELER_FN bool fits(const C &cuts, const G &guess, int64_t piece) const {
+    for (int64_t run = 0; run < parts.count; ++run)
+      if (cuts(parts.row(run, piece)) < bound(guess, run, piece, 0) ||
+          cuts(parts.row(run, piece + 1)) > bound(guess, run, piece + 1, 1))
+        return false;
+    return true;
+  }
+};
 
 // What a part tells of its run for one cut: that this lies in [lo, hi], and
 // every so many-th number from lo on, as its code; so many of these at most.
@@ -67,16 +144,16 @@ struct merge_samples {
   }
 };
 
-// What all parts tell; cut c is where part c + 1 begins.
+// What all parts tell, of all cuts but the first and the last one.
 struct merge_search {
-  radix_parts parts;
+  merge_parts parts;
   int64_t most;
 
   CELER_FN int64_t words() const {
     return merge_samples::head + most;
   }
   CELER_FN merge_samples of(uint64_t *all, int64_t part, int64_t cut) const {
-    return {all + (part * (parts.count - 1) + cut) * words(), most};
+    return {all + (part * (parts.pieces() - 1) + cut) * words(), most};
   }
 
   // At most, or at least, so many numbers come before sample k of a part. Where
@@ -106,7 +183,7 @@ struct merge_search {
                        int64_t cut, uint32_t *found, int64_t *lo,
                        int64_t *hi) const {
     const merge_samples own = of(all, part, cut);
-    const int64_t count = own.count(), wanted = parts.begin(cut + 1);
+    const int64_t count = own.count(), wanted = parts.place(cut + 1);
     const int half = g.size(0) / 2, me = g.local(0) % half;
     const bool first = g.local(0) < half;
     int64_t low = 0, high = count; // so many of them are
@@ -139,42 +216,40 @@ struct merge_pair {
   int64_t a, a_count, b, b_count, to;
 };
 
-// The tiles of a part: of so many runs become one in each half of a pair.
-// `cuts`: of each run, where its pieces for all parts begin, and its end.
+// The tiles of a piece: of so many runs become one in each half of a pair.
+// `cuts`: of each run, where all pieces begin, and its end.
 struct merge_level {
-  radix_parts parts;
+  merge_parts parts;
   int64_t runs, tile;
 
   template <class C>
-  CELER_FN int64_t count(const C &cuts, int64_t part, int64_t run,
+  CELER_FN int64_t count(const C &cuts, int64_t piece, int64_t run,
                          int64_t end) const {
     int64_t sum = 0;
-    for (; run < end && run < parts.count; ++run) {
-      const int64_t at = run * (parts.count + 1) + part;
-      sum += cuts(at + 1) - cuts(at);
-    }
+    for (; run < end && run < parts.count; ++run)
+      sum += cuts(parts.row(run, piece + 1)) - cuts(parts.row(run, piece));
     return sum;
   }
   template <class C>
-  CELER_FN int64_t begin(const C &cuts, int64_t part, int64_t run) const {
+  CELER_FN int64_t begin(const C &cuts, int64_t piece, int64_t run) const {
     if (run >= parts.count) return 0;
-    return parts.begin(run) + cuts(run * (parts.count + 1) + part);
+    return parts.begin(run) + cuts(parts.row(run, piece));
   }
-  // To which pair a tile of the part belongs, and where it begins there; false
+  // To which pair a tile of the piece belongs, and where it begins there; false
   // where there is no such tile.
   template <class C>
-  CELER_FN bool find(const C &cuts, int64_t part, int64_t number,
+  CELER_FN bool find(const C &cuts, int64_t piece, int64_t number,
                      merge_pair *pair, int64_t *first) const {
-    int64_t to = parts.begin(part);
+    int64_t to = parts.place(piece);
     for (int64_t run = 0; run < parts.count; run += 2 * runs) {
-      const int64_t a = count(cuts, part, run, run + runs);
-      const int64_t b = count(cuts, part, run + runs, run + 2 * runs);
+      const int64_t a = count(cuts, piece, run, run + runs);
+      const int64_t b = count(cuts, piece, run + runs, run + 2 * runs);
       const int64_t tiles = (a + b + tile - 1) / tile;
       if (number < tiles) {
         *pair = {to, a, to + a, b, to};
         if (runs == 1) {
-          pair->a = begin(cuts, part, run);
-          pair->b = begin(cuts, part, run + 1);
+          pair->a = begin(cuts, piece, run);
+          pair->b = begin(cuts, piece, run + 1);
         }
         *first = number * tile;
         return true;

@@ -66,17 +66,18 @@ function M.kernel(source, given, key)
 end
 
 --- Submits a kernel for `n` items, in groups of `group` or, without, alone: in one chunk, or for
---- so many parts, none of which is cut.
+--- so many parts, none of which is cut; each device's in so many runs.
 ---@param call string
 ---@param n integer
 ---@param group? integer
 ---@param kernel celer.kernel
 ---@param declare fun(cg: celer.command_group): ...
 ---@param parts? integer
-function M.run(call, n, group, kernel, declare, parts)
+---@param runs? integer
+function M.run(call, n, group, kernel, declare, parts, runs)
   queues.run(call, function(cg)
     cg:name(call)
-    cg:hint { granularity = n / (parts or 1) }
+    cg:hint { granularity = n / (parts or 1), oversubscribe = runs }
     cg:parallel_for(group and nd_range.new(n, group) or { n }, kernel, declare(cg))
   end)
 end

@@ -1,8 +1,12 @@
 --- merge.lua -- celer.sort on several GPUs: what each has put in order becomes one order.
 ---
---- Tasks find for each part where its piece of each run begins; the script waits for these cuts,
---- and submits tasks whose mappers know them. So what is of another part goes there once, from GPU
---- to GPU, and nothing else does. Then pieces are merged by pairs: kernels/merge.cuh.
+--- Tasks find for each piece of a part of the result where it begins in each run. So what is of
+--- another part goes there once, from GPU to GPU, and nothing else does; and what is there is
+--- merged by pairs, while the next piece is on its way: kernels/merge.cuh.
+---
+--- Mappers must know these cuts. Before keys are in order samples say where they are likely to
+--- lie, and tasks are submitted for what lies between, a little more than needed. They do nothing
+--- where a cut lies elsewhere after all. The script waits for the cuts, and then submits others.
 local alone = require "celer.arrays.alone"
 local box = require "celer.box"
 local core = require "celer.core"
@@ -19,76 +23,106 @@ local all = mapper.all
 M.MOST = 64
 
 --- Samples of a run for a cut, at most; items of a group that looks for one; those of a group that
---- merges, and keys of each by the bytes of a key.
+--- merges, and keys of each by the bytes of a key. Pieces of a part, and keys of a piece at least;
+--- samples of a part for a guess, of so many parts at most, and how many times their square root
+--- this is too wide.
 M.shape = { samples = 2 ^ 14, looking = 512, threads = 256,
-  each = { [1] = 15, [2] = 15, [4] = 15, [8] = 11 } }
+  each = { [1] = 15, [2] = 15, [4] = 15, [8] = 11 }, pieces = 8, piece = 2 ^ 20,
+  guess = 2 ^ 12, guessed = 8, margin = 1.5 }
+
+local guessing = [[
+kernel void sort_some(item<1> it, in<T, 1> keys, out<uint64_t, 1> some, int64_t n, int64_t count,
+                      int64_t each) {
+  const int64_t many = it.range(0) / count, part = it[0] / many;
+  const celer::merge_guess guess = {{{n, count}, each}, many};
+  const int64_t at = guess.parts.begin(part) + guess.at(part, it[0] % many);
+  using radix = celer::radix<T, DOWN>;
+  some(it[0]) = radix::code(*(const radix::key *)&keys(at));
+}
+kernel void sort_guess(group<1> g, in<uint64_t, 1> some, inout<uint32_t, 1> guess, int64_t n,
+                       int64_t count, int64_t each, int64_t many, int64_t margin,
+                       local<uint32_t, celer::merge_guess::some> rank) {
+  const celer::merge_guess of = {{{n, count}, each}, many};
+  const int64_t first = g.number(0) * of.some, row = of.parts.row(first / many, 0);
+  of.add(g, (const uint64_t *)&some(0), first, margin, &guess(2 * row), &rank[0]);
+}
+]]
 
 local search = [[
 kernel void sort_samples(group<1> g, in<T, 1> runs, out<uint64_t, 1> told, int64_t n,
-                         int64_t count, int64_t most) {
-  const celer::merge_search s = {{n, count}, most};
-  const int64_t part = g.number(0) / (count - 1);
+                         int64_t count, int64_t each, int64_t most) {
+  const celer::merge_search s = {{{n, count}, each}, most};
+  const int64_t part = g.number(0) / (s.parts.pieces() - 1);
   const celer::merge_samples to = {&told(g.number(0) * s.words()), most};
   to.tell<T, DOWN>(g, (const celer::radix<T, DOWN>::key *)&runs(s.parts.begin(part)), 0,
     s.parts.size(part));
 }
 kernel void sort_narrow(group<1> g, in<T, 1> runs, in<uint64_t, 1> heard, out<uint64_t, 1> told,
-                        int64_t n, int64_t count, int64_t most, local<uint32_t, 2> found) {
-  const celer::merge_search s = {{n, count}, most};
-  const int64_t part = g.number(0) / (count - 1), cut = g.number(0) % (count - 1);
+                        int64_t n, int64_t count, int64_t each, int64_t most,
+                        local<uint32_t, 2> found) {
+  const celer::merge_search s = {{{n, count}, each}, most};
+  const int64_t cuts = s.parts.pieces() - 1, part = g.number(0) / cuts, cut = g.number(0) % cuts;
   int64_t lo, hi;
   s.narrow(g, (uint64_t *)&heard(0), part, cut, &found[0], &lo, &hi);
   const celer::merge_samples to = {&told(g.number(0) * s.words()), most};
   to.tell<T, DOWN>(g, (const celer::radix<T, DOWN>::key *)&runs(s.parts.begin(part)), lo, hi);
 }
 kernel void sort_cuts(group<1> g, in<uint64_t, 1> heard, out<int64_t, 1> cuts, int64_t n,
-                      int64_t count, int64_t most, local<uint32_t, 2> found) {
-  const celer::merge_search s = {{n, count}, most};
-  const int64_t part = g.number(0) / (count - 1), cut = g.number(0) % (count - 1);
+                      int64_t count, int64_t each, int64_t most, local<uint32_t, 2> found) {
+  const celer::merge_search s = {{{n, count}, each}, most};
+  const int64_t pieces = s.parts.pieces();
+  const int64_t part = g.number(0) / (pieces - 1), cut = g.number(0) % (pieces - 1);
   int64_t lo, hi;
   s.narrow(g, (uint64_t *)&heard(0), part, cut, &found[0], &lo, &hi);
-  const int64_t row = part * (count + 1);
   if (g.local(0) > 0) return;
-  cuts(row + cut + 1) = lo;
+  cuts(s.parts.row(part, cut + 1)) = lo;
   if (cut > 0) return;
-  cuts(row) = 0;
-  cuts(row + count) = s.parts.size(part);
+  cuts(s.parts.row(part, 0)) = 0;
+  cuts(s.parts.row(part, pieces)) = s.parts.size(part);
 }
 ]]
 
+-- A tile for each slot: where its keys are in both runs, where they go, how many there are, and how
+-- many of the first run; negative: up to the next tile. None where not all need have come; `many` is
+-- 0 where all has.
+local SLOT = 5
 local merging = [[
 using merging = celer::merge_tile<T, DOWN, THREADS, EACH>;
-kernel void sort_splits(item<1> it, in<T, 1> runs, in<int64_t, 1> cuts, out<int64_t, 1> splits,
-                        int64_t n, int64_t count, int64_t width) {
+kernel void sort_tiles(item<1> it, in<T, 1> runs, in<int64_t, 1> cuts, in<uint32_t, 1> guess,
+                       out<int64_t, 1> tiles, int64_t n, int64_t count, int64_t each,
+                       int64_t many, int64_t width) {
   using key = merging::key;
-  const celer::merge_level level = {{n, count}, width, merging::tile};
-  const int64_t slots = it.range(0) / count;
-  celer::merge_pair p;
-  int64_t first, split = 0;
-  if (level.find(cuts, it[0] / slots, it[0] % slots, &p, &first))
-    split = celer::merge_split<merging::base>(
-      [&](int64_t k) { return *(const key *)&runs(p.a + k); }, p.a_count,
-      [&](int64_t k) { return *(const key *)&runs(p.b + k); }, p.b_count, first);
-  splits(it[0]) = split;
-}
-kernel void sort_merge(group<1> g, in<T, 1> runs, in<int64_t, 1> cuts, in<int64_t, 1> splits,
-                       out<T, 1> to, PLACES int64_t n, int64_t count, int64_t width,
-                       local<uint64_t, (merging::room + 7) / 8> room) {
-  using key = merging::key;
-  const celer::merge_level level = {{n, count}, width, merging::tile};
-  const int64_t slots = g.range(0) / g.size(0) / count, at = g.number(0);
+  const celer::merge_level level = {{{n, count}, each}, width, merging::tile};
+  const int64_t slots = it.range(0) / level.parts.pieces(), piece = it[0] / slots;
+  const celer::merge_guess guessed = {level.parts, many};
+  int64_t *const tile = &tiles(5 * it[0]);
   celer::merge_pair p;
   int64_t first;
-  if (!level.find(cuts, at / slots, at % slots, &p, &first)) return;
-  const int64_t all = p.a_count + p.b_count;
-  const int64_t end = first + merging::tile < all ? first + merging::tile : all;
-  const int64_t a = splits(at), a_end = end < all ? splits(at + 1) : p.a_count;
-  const int64_t b = first - a, b_end = end - a_end;
-  const int a_count = int(a_end - a), b_count = int(b_end - b);
-  merging::run(g, a_count > 0 ? (const key *)&runs(p.a + a) : nullptr, a_count,
-    b_count > 0 ? (const key *)&runs(p.b + b) : nullptr, b_count, (key *)&to(p.to + first),
-    WITH, [&](int k, int was) {
-      const int64_t from = was < a_count ? p.a + a + was : p.b + b + was - a_count;
+  tile[3] = 0;
+  if (many > 0 && !guessed.fits(cuts, guess, piece)) return;
+  if (!level.find(cuts, piece, it[0] % slots, &p, &first)) return;
+  const int64_t a = celer::merge_split<merging::base>(
+    [&](int64_t k) { return *(const key *)&runs(p.a + k); }, p.a_count,
+    [&](int64_t k) { return *(const key *)&runs(p.b + k); }, p.b_count, first);
+  const int64_t left = p.a_count + p.b_count - first;
+  tile[0] = p.a + a;
+  tile[1] = p.b + first - a;
+  tile[2] = p.to + first;
+  tile[3] = left < merging::tile ? left : merging::tile;
+  tile[4] = left > merging::tile ? -1 : p.a_count - a;
+}
+kernel void sort_merge(group<1> g, in<T, 1> runs, in<int64_t, 1> tiles, out<T, 1> to, PLACES
+                       local<uint64_t, (merging::room + 7) / 8> room) {
+  using key = merging::key;
+  const int64_t *const tile = &tiles(5 * g.number(0));
+  const int64_t a = tile[0], b = tile[1], first = tile[2];
+  if (tile[3] == 0) return;
+  const int a_count = int(tile[4] < 0 ? tile[5] - a : tile[4]);
+  const int b_count = int(tile[3]) - a_count;
+  merging::run(g, a_count > 0 ? (const key *)&runs(a) : nullptr, a_count,
+    b_count > 0 ? (const key *)&runs(b) : nullptr, b_count, (key *)&to(first), WITH,
+    [&](int k, int was) {
+      const int64_t from = was < a_count ? a + was : b + was - a_count;
       PUT;
     }, (unsigned char *)&room[0]);
 }
@@ -97,29 +131,29 @@ kernel void sort_merge(group<1> g, in<T, 1> runs, in<int64_t, 1> cuts, in<int64_
 -- What a level is given of places: none, none before it, or both.
 local places_of = {
   none = { PLACES = "", WITH = "false", PUT = "(void)from, (void)k" },
-  first = { PLACES = "out<AT, 1> places,", WITH = "true",
-    PUT = "places(p.to + first + k) = (AT)from" },
+  first = { PLACES = "out<AT, 1> places,", WITH = "true", PUT = "places(first + k) = (AT)from" },
   next = { PLACES = "in<AT, 1> before, out<AT, 1> places,", WITH = "true",
-    PUT = "places(p.to + first + k) = before(from)" },
+    PUT = "places(first + k) = before(from)" },
 }
 
 local take = [[
-kernel void sort_merged(item<1> it, in<AT, 1> places, in<T, 1> from, out<T, 1> to, int64_t n,
-                        int64_t count) {
-  const celer::radix_parts parts = {n, count};
-  const int64_t most = it.range(0) / count, part = it[0] / most, k = it[0] % most;
-  if (k >= parts.size(part)) return;
-  const int64_t i = parts.begin(part) + k;
-  to(i) = from(places(i));
+kernel void sort_merged(group<1> g, in<AT, 1> places, in<int64_t, 1> tiles, in<T, 1> from,
+                        out<T, 1> to) {
+  const int64_t *const tile = &tiles(5 * g.number(0));
+  for (int64_t k = g.local(0); k < tile[3]; k += g.size(0))
+    to(tile[2] + k) = from(places(tile[2] + k));
 }
 ]]
 
 ---@class celer.merge_sort
 ---@field n integer
 ---@field parts integer
+---@field pieces integer  of a part
 ---@field descending boolean
 ---@field keys celer.buffer
 ---@field at string  the type of an element's number
+---@field guess celer.buffer
+---@field guessed? celer.future|true  of it; true in a dry run
 
 local function kernel_for(source, sort, type_, places)
   local of = places_of[places or "none"]
@@ -138,6 +172,23 @@ local function begins(n, parts)
   return function(part) return least * part + mapper.min(part, longer) end
 end
 
+-- The same of a piece.
+local function places(n, parts, each)
+  local begin, length = begins(n, parts), math.ceil(math.ceil(n / parts) / each)
+  return function(piece)
+    local part = mapper.floor(piece / each)
+    return mapper.min(begin(part) + (piece - each * part) * length, begin(part + 1))
+  end
+end
+
+-- A mapper: of a chunk that has so many items of each, the elements from where the first begins.
+local function between(begin, items)
+  return function(chunk)
+    return box.new({ begin(mapper.floor(chunk.min[0] / items)) },
+      { begin(mapper.floor(chunk.max[0] / items)) })
+  end
+end
+
 --- A mapper: of a chunk that has so many items of each part, the part's elements.
 ---@param n integer
 ---@param parts integer
@@ -145,21 +196,48 @@ end
 ---@return celer.range_mapper
 function M.elements(n, parts, items)
   if parts == 1 then return all end
-  local begin = begins(n, parts)
-  return function(chunk)
-    return box.new({ begin(mapper.floor(chunk.min[0] / items)) },
-      { begin(mapper.floor(chunk.max[0] / items)) })
-  end
+  return between(begins(n, parts), items)
 end
 
--- The same, where each part has so many elements.
-local function rows(count, items)
-  return function(chunk)
-    return box.new({ chunk.min[0] / items * count }, { chunk.max[0] / items * count })
-  end
+--- The same, where each part has so many elements.
+---@param count integer
+---@param items integer
+---@return celer.range_mapper
+function M.rows(count, items)
+  return between(function(part) return part * count end, items)
 end
+local rows = M.rows
 
 -- ---- cuts ----------------------------------------------------------------------
+
+--- Begins to sort keys: guesses where cuts lie, for not too many parts.
+---@param keys celer.buffer
+---@param descending boolean
+---@param parts integer
+---@return celer.merge_sort
+function M.new(keys, descending, parts)
+  local n, shape = keys.size[0], M.shape
+  local sort = { n = n, parts = parts, descending = descending, keys = keys,
+    pieces = math.max(1, math.min(shape.pieces, math.floor(n / parts / shape.piece))),
+    at = n < 2 ^ 32 and "uint32_t" or "uint64_t" }
+  local words = 2 * (parts * sort.pieces + 1)
+  sort.guess = alone.zeros(call, "uint32_t", parts * words, parts, keys)
+  if parts > shape.guessed then return sort end
+  local many, list = shape.guess, kernel_for(guessing, sort, keys.type)
+  local some = alone.scratch("uint64_t", parts * many, keys)
+  alone.run(call, parts * many, nil, list.sort_some, function(cg)
+    return cg:read(keys, M.elements(n, parts, many)), cg:discard_write(some, rows(many, many)), n,
+      parts, sort.pieces
+  end, parts)
+  local items = many / 32 * shape.looking
+  alone.run(call, parts * items, shape.looking, list.sort_guess, function(cg)
+    return cg:read(some, all), cg:read_write(sort.guess, rows(words, items)), n, parts,
+      sort.pieces, many, math.ceil(shape.margin * math.sqrt(many)) * parts
+  end, parts)
+  sort.guessed = core.dry() or queues.new():fence(sort.guess)
+  alone.done(some, keys)
+  return sort
+end
 
 -- How often samples are told before they are neighbours. Of a part's run those of all parts leave
 -- as many elements as lie between two samples, for each part and once more.
@@ -171,60 +249,96 @@ local function rounds_of(n, parts, most)
   return rounds
 end
 
--- A buffer that says of each run where its pieces begin.
+-- A buffer that says of each run where all pieces begin.
 local function find_cuts(sort, runs)
-  local n, parts, shape = sort.n, sort.parts, M.shape
+  local n, parts, each, shape = sort.n, sort.parts, sort.pieces, M.shape
+  local groups = parts * each - 1
   local most = math.max(2 * (parts + 2),
-    math.min(shape.samples, math.floor(8 * shape.samples / (parts - 1))))
-  local groups, words = parts - 1, (most + 2) * (parts - 1)
-  local items = groups * shape.looking
+    math.min(shape.samples, math.floor(8 * shape.samples / groups)))
+  local words, items = (most + 2) * groups, groups * shape.looking
   local list = kernel_for(search, sort, runs.type)
   local of_runs, of_words = M.elements(n, parts, items), rows(words, items)
   local heard = alone.scratch("uint64_t", parts * words, sort.keys)
   local told = alone.scratch("uint64_t", parts * words, sort.keys)
-  local cuts = alone.scratch("int64_t", parts * (parts + 1), sort.keys)
+  local cuts = alone.scratch("int64_t", parts * (parts * each + 1), sort.keys)
   local function run(kernel, declare)
     alone.run(call, parts * items, shape.looking, kernel, declare, parts)
   end
   run(list.sort_samples, function(cg)
-    return cg:read(runs, of_runs), cg:discard_write(told, of_words), n, parts, most
+    return cg:read(runs, of_runs), cg:discard_write(told, of_words), n, parts, each, most
   end)
   for _ = 2, rounds_of(n, parts, most) do
     heard, told = told, heard
     run(list.sort_narrow, function(cg)
       return cg:read(runs, of_runs), cg:read(heard, all), cg:discard_write(told, of_words), n,
-        parts, most
+        parts, each, most
     end)
   end
   run(list.sort_cuts, function(cg)
-    return cg:read(told, all), cg:discard_write(cuts, rows(parts + 1, items)), n, parts, most
+    return cg:read(told, all), cg:discard_write(cuts, rows(parts * each + 1, items)), n, parts,
+      each, most
   end)
   alone.done(heard, sort.keys)
   alone.done(told, sort.keys)
   return cuts
 end
 
--- They as a function of the run and the part, when they are known; in a dry run what would be
--- found of numbers at random.
-local function know(sort, cuts)
-  local begin, parts = begins(sort.n, sort.parts), sort.parts
-  if core.dry() then
-    return function(run, part)
-      return math.floor((begin(run + 1) - begin(run)) * (part / parts))
-    end
+-- What is known of cuts: functions of the run and the cut, between which places it lies.
+---@class celer.merge_cuts
+---@field least fun(run: integer, cut: integer): integer
+---@field most fun(run: integer, cut: integer): integer
+---@field samples integer  from which that is guessed; 0: it lies there
+
+-- In a dry run, and below: as of numbers at random.
+local function imagined_cuts(sort, samples)
+  local begin, last = begins(sort.n, sort.parts), sort.parts * sort.pieces
+  local function cut_of(run, cut)
+    return math.floor((begin(run + 1) - begin(run)) * (cut / last))
   end
-  local seen, list = queues.new():fence(cuts):get(), {}
-  for i = 0, parts * (parts + 1) - 1 do list[i] = tonumber(seen(i)) end
-  return function(run, part) return list[run * (parts + 1) + part] end
+  return { least = cut_of, most = cut_of, samples = samples }
 end
 
--- A mapper: the pieces of all runs that go to the parts of a chunk.
-local function pieces(sort, cut, items)
+-- What was guessed, which kernels compute, too.
+local function guessed_cuts(sort)
+  local samples, cuts = M.shape.guess, sort.parts * sort.pieces + 1
+  if core.dry() then return imagined_cuts(sort, samples) end
+  local begin, seen = begins(sort.n, sort.parts), sort.guessed:get()
+  local function bound(run, cut, last)
+    local some = tonumber(seen(2 * (run * cuts + cut) + last))
+    return math.floor((begin(run + 1) - begin(run)) * some / samples)
+  end
+  return { least = function(run, cut) return bound(run, cut, 0) end,
+    most = function(run, cut) return bound(run, cut, 1) end, samples = samples }
+end
+
+-- What was found.
+local function found_cuts(sort, future)
+  if core.dry() then return imagined_cuts(sort, 0) end
+  local seen, list, cuts = future:get(), {}, sort.parts * sort.pieces + 1
+  for i = 0, sort.parts * cuts - 1 do list[i] = tonumber(seen(i)) end
+  local function cut_of(run, cut) return list[run * cuts + cut] end
+  return { least = cut_of, most = cut_of, samples = 0 }
+end
+
+-- Whether all that was found lies where it was guessed.
+local function fits(sort, found, guessed)
+  local last = sort.parts * sort.pieces
+  for run = 0, sort.parts - 1 do
+    for cut = 1, last - 1 do
+      local at = found.least(run, cut)
+      if at < guessed.least(run, cut) or at > guessed.most(run, cut) then return false end
+    end
+  end
+  return true
+end
+
+-- A mapper: what is of the pieces of a chunk, of all runs.
+local function pieces(sort, known, items)
   local begin, parts = begins(sort.n, sort.parts), sort.parts
   local function map(chunk)
     local first, last, list = chunk.min[0] / items, chunk.max[0] / items, {}
     for run = 0, parts - 1 do
-      local lo, hi = cut(run, first), cut(run, last)
+      local lo, hi = known.least(run, first), known.most(run, last)
       list[run + 1] = box.new({ begin(run) + lo }, { begin(run) + hi })
     end
     return unpack(list)
@@ -235,74 +349,93 @@ end
 
 -- ---- pieces become one ----------------------------------------------------------
 
--- Of runs, each merged of so many, pairs become one; the first time from where they were found.
-local function merge(sort, cut, cuts, width, from, to, before, places)
-  local n, parts, shape, key = sort.n, sort.parts, M.shape, sort.keys.type
-  local slots = math.ceil(math.ceil(n / parts) / (shape.threads * shape.each[key.size]))
-    + math.ceil(parts / (2 * width))
-  local list = kernel_for(merging, sort, key, not places and "none" or before and "next" or "first")
-  local splits = alone.scratch("int64_t", parts * slots, sort.keys)
-  local function of_runs(items)
-    return width == 1 and pieces(sort, cut, items) or M.elements(n, parts, items)
-  end
-  alone.run(call, parts * slots, nil, list.sort_splits, function(cg)
-    return cg:read(from, of_runs(slots)), cg:read(cuts, all), cg:discard_write(splits), n, parts,
-      width
-  end, parts)
-  local items = slots * shape.threads
-  local own = M.elements(n, parts, items)
-  alone.run(call, parts * items, shape.threads, list.sort_merge, function(cg)
-    local given = { cg:read(from, of_runs(items)), cg:read(cuts, all),
-      cg:read(splits, rows(slots, items)), cg:discard_write(to, own) }
-    if before then given[#given + 1] = cg:read(before, own) end
-    if places then given[#given + 1] = cg:discard_write(places, own) end
-    given[#given + 1], given[#given + 2], given[#given + 3] = n, parts, width
-    return unpack(given)
-  end, parts)
-  alone.done(splits, sort.keys)
+-- A task of so many items for each piece, in groups of so many; each piece is merged when it is
+-- there.
+local function run_pieces(sort, items, group, kernel, declare)
+  local pieces_of = sort.parts * sort.pieces
+  alone.run(call, pieces_of * items, group, kernel, declare, pieces_of, sort.pieces)
 end
 
--- Merges the runs into `to`, by way of another buffer and of that; gives where they were, if that
--- is wanted.
-local function merge_all(sort, cut, cuts, runs, other, to, with_places)
+-- Of runs, each merged of so many, pairs become one; the first time from where they were found.
+-- Gives the tiles.
+local function merge(sort, known, cuts, width, from, to, before, after)
+  local n, parts, each, shape, key = sort.n, sort.parts, sort.pieces, M.shape, sort.keys.type
+  local begin = places(n, parts, each)
+  local slots = math.ceil(math.ceil(math.ceil(n / parts) / each)
+    / (shape.threads * shape.each[key.size])) + math.ceil(parts / (2 * width))
+  local list = kernel_for(merging, sort, key, not after and "none" or before and "next" or "first")
+  local tiles = alone.scratch("int64_t", SLOT * parts * each * slots, sort.keys)
+  local function of_runs(items)
+    return width == 1 and pieces(sort, known, items) or between(begin, items)
+  end
+  run_pieces(sort, slots, nil, list.sort_tiles, function(cg)
+    return cg:read(from, of_runs(slots)), cg:read(cuts, all), cg:read(sort.guess, all),
+      cg:discard_write(tiles, rows(SLOT * slots, slots)), n, parts, each, known.samples, width
+  end)
+  local items = slots * shape.threads
+  local own = between(begin, items)
+  run_pieces(sort, items, shape.threads, list.sort_merge, function(cg)
+    local given = { cg:read(from, of_runs(items)), cg:read(tiles, rows(SLOT * slots, items)),
+      cg:discard_write(to, own) }
+    if before then given[#given + 1] = cg:read(before, own) end
+    if after then given[#given + 1] = cg:discard_write(after, own) end
+    return unpack(given)
+  end)
+  return tiles
+end
+
+-- Merges the runs into `to`, by way of another buffer and of that; gives the last tiles, and where
+-- elements were, if that is wanted.
+local function merge_all(sort, known, cuts, runs, other, to, with_places)
   local levels, width = 0, 1
   while width < sort.parts do levels, width = levels + 1, 2 * width end
-  local places = { false, false }
+  local were, tiles = { false, false }, nil
   for level = 1, levels do
     local into = (levels - level) % 2 == 0 and to or other
     local next = with_places
-      and (places[1] or alone.scratch(sort.at, sort.n, sort.keys)) or nil
-    merge(sort, cut, cuts, 2 ^ (level - 1), runs, into, places[2] or nil, next)
+      and (were[1] or alone.scratch(sort.at, sort.n, sort.keys)) or nil
+    if tiles then alone.done(tiles, sort.keys) end
+    tiles = merge(sort, known, cuts, 2 ^ (level - 1), runs, into, were[2] or nil, next)
     runs = into
-    places = { places[2], next }
+    were = { were[2], next }
   end
-  if places[1] then alone.done(places[1], sort.keys) end
-  return places[2]
+  if were[1] then alone.done(were[1], sort.keys) end
+  return tiles, were[2]
+end
+
+-- The same for all buffers.
+local function put(sort, known, cuts, list, runs, other)
+  local tiles, were = merge_all(sort, known, cuts, runs[1], other, list[1], #list > 1)
+  local threads = M.shape.threads
+  local items = tiles.size[0] / (SLOT * sort.parts * sort.pieces) * threads
+  local own = between(places(sort.n, sort.parts, sort.pieces), items)
+  for k = 2, #list do
+    run_pieces(sort, items, threads, kernel_for(take, sort, list[k].type), function(cg)
+      return cg:read(were, own), cg:read(tiles, rows(SLOT * items / threads, items)),
+        cg:read(runs[k], pieces(sort, known, items)), cg:discard_write(list[k], own)
+    end)
+  end
+  alone.done(tiles, sort.keys)
+  if were then alone.done(were, sort.keys) end
 end
 
 --- Merges what parts have sorted, the first of `runs`, into the first of `list`, by way of another
 --- buffer; and by it the others.
+---@param sort celer.merge_sort
 ---@param list celer.buffer[]
 ---@param runs celer.buffer[]
 ---@param other celer.buffer
----@param descending boolean
----@param parts integer
-function M.run(list, runs, other, descending, parts)
-  local keys, n = list[1], list[1].size[0]
-  local sort = { n = n, parts = parts, descending = descending, keys = keys,
-    at = n < 2 ^ 32 and "uint32_t" or "uint64_t" }
+function M.run(sort, list, runs, other)
   local cuts = find_cuts(sort, runs[1])
-  local cut = know(sort, cuts)
-  local places = merge_all(sort, cut, cuts, runs[1], other, keys, #list > 1)
-  local items = math.ceil(n / parts)
-  local own, from = M.elements(n, parts, items), pieces(sort, cut, items)
-  for k = 2, #list do
-    alone.run(call, parts * items, nil, kernel_for(take, sort, list[k].type), function(cg)
-      return cg:read(places, own), cg:read(runs[k], from), cg:discard_write(list[k], own), n, parts
-    end, parts)
+  local future = core.dry() or queues.new():fence(cuts)
+  local guessed = sort.guessed and guessed_cuts(sort)
+  if guessed then put(sort, guessed, cuts, list, runs, other) end
+  local found = found_cuts(sort, future)
+  if not (guessed and fits(sort, found, guessed)) then
+    put(sort, found, cuts, list, runs, other)
   end
-  alone.done(cuts, keys)
-  if places then alone.done(places, keys) end
+  alone.done(cuts, sort.keys)
+  alone.done(sort.guess, sort.keys)
 end
 
 return M

@@ -5,7 +5,6 @@
 --- Several GPUs sort a part each, and merge them: arrays/merge.lua.
 local alone = require "celer.arrays.alone"
 local contents = require "celer.data.contents"
-local box = require "celer.box"
 local mapper = require "celer.mapper.builtin"
 local merge = require "celer.arrays.merge"
 
@@ -121,10 +120,7 @@ end
 -- The words of the parts of a chunk that has so many items of each.
 local function state_of(sort, items)
   if sort.parts == 1 then return mapper.all end
-  local words = sort.state.size[0] / sort.parts
-  return function(chunk)
-    return box.new({ chunk.min[0] / items * words }, { chunk.max[0] / items * words })
-  end
+  return merge.rows(sort.state.size[0] / sort.parts, items)
 end
 
 -- Puts keys and their places in order by one digit, from one copy to the other. `places` are
@@ -209,6 +205,7 @@ end
 local function sort_parts(sort, list)
   local keys, n, taken = sort.keys, sort.keys.size[0], {}
   local room = { alone.scratch(keys.type, n, keys), alone.scratch(keys.type, n, keys) }
+  local merging = merge.new(keys, sort.descending, sort.parts)
   local places = run_passes(sort, keys, room, keys.type.size)
   for k = 2, #list do
     taken[k - 1] = alone.scratch(list[k].type, n, keys)
@@ -216,7 +213,7 @@ local function sort_parts(sort, list)
   end
   if places then alone.done(places, keys) end
   local last = 1 + (keys.type.size - 1) % 2
-  merge.run(list, { room[last], unpack(taken) }, room[3 - last], sort.descending, sort.parts)
+  merge.run(merging, list, { room[last], unpack(taken) }, room[3 - last])
   alone.done(room[1], keys)
   alone.done(room[2], keys)
   for _, buffer in ipairs(taken) do alone.done(buffer, keys) end

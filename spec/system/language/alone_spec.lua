@@ -170,6 +170,7 @@ local alone = require "celer.arrays.alone"
 local radix, merge = require("celer.arrays.radix").shape, require("celer.arrays.merge").shape
 radix.each[8], radix.beside_places, radix.part = 2, 2, 1
 merge.samples, merge.looking, merge.threads = 1, 32, 32
+merge.pieces, merge.piece, merge.guess = 3, 1, 32
 ]==]
 
   script.everywhere("sorts parts on several, and merges what crosses", small .. [==[
@@ -187,7 +188,7 @@ for c, case in ipairs(cases) do
   local n, init = unpack(case)
   local results = {}
   for i, parts in ipairs { c % 2 == 0 and 2 or 3, c % 2 == 0 and 7 or 4, 0 } do
-    alone.always_parts = parts
+    alone.always_parts, merge.margin = parts, i == 1 and 1.5 or 0 -- a guess is wrong without
     local keys, alone_ = celer.buffer("double", n, { init = init }),
       celer.buffer("double", n, { init = init })
     local index, pairs_ = celer.arange("int", n), celer.buffer(Pair, n, { init = function(i)
