@@ -83,8 +83,8 @@ kernel void sort_cuts(group<1> g, in<uint64_t, 1> heard, out<int64_t, 1> cuts, i
 ]]
 
 -- A tile for each slot: where its keys are in both runs, where they go, how many there are, and how
--- many of the first run; negative: up to the next tile. None where not all need have come; `many` is
--- 0 where all has.
+-- many of the first run; negative: up to the next tile. None where not all need have come; `many`
+-- is 0 where all has.
 local SLOT = 5
 local merging = [[
 using merging = celer::merge_tile<T, DOWN, THREADS, EACH>;
