@@ -218,7 +218,8 @@ local rows = M.rows
 function M.new(keys, descending, parts)
   local n, shape = keys.size[0], M.shape
   local sort = { n = n, parts = parts, descending = descending, keys = keys,
-    pieces = math.max(1, math.min(shape.pieces, math.floor(n / parts / shape.piece))),
+    pieces = parts > shape.guessed and 1
+      or math.max(1, math.min(shape.pieces, math.floor(n / parts / shape.piece))),
     at = n < 2 ^ 32 and "uint32_t" or "uint64_t" }
   local words = 2 * (parts * sort.pieces + 1)
   sort.guess = alone.zeros(call, "uint32_t", parts * words, parts, keys)
