@@ -65,6 +65,7 @@ struct merge_guess {
     g.barrier();
     const uint64_t x = all[i];
     uint32_t before = 0;
+#pragma unroll 16
     for (int64_t k = g.local(0) / some; k < count; k += g.size(0) / some)
       before += all[k] < x || (all[k] == x && k < i);
     atomicAdd(&rank[i - first], before);
@@ -85,14 +86,10 @@ struct merge_guess {
     const int64_t some_of = guess(2 * parts.row(run, cut) + end);
     return parts.size(run) * some_of / samples;
   }
-  // Whether all cuts of a piece lie there.
-  template <class C, class G>
-  CELER_FN bool fits(const C &cuts, const G &guess, int64_t piece) const {
-    for (int64_t run = 0; run < parts.count; ++run)
-      if (cuts(parts.row(run, piece)) < bound(guess, run, piece, 0) ||
-          cuts(parts.row(run, piece + 1)) > bound(guess, run, piece + 1, 1))
-        return false;
-    return true;
+  template <class G>
+  CELER_FN bool holds(const G &guess, int64_t run, int64_t cut,
+                      int64_t at) const {
+    return at >= bound(guess, run, cut, 0) && at <= bound(guess, run, cut, 1);
   }
 };
 
@@ -217,40 +214,46 @@ struct merge_pair {
 };
 
 // The tiles of a piece: of so many runs become one in each half of a pair.
-// `cuts`: of each run, where all pieces begin, and its end.
+// `cuts`: of each run, where all pieces begin, and its end; where a cut does
+// not lie where it was guessed, the complement.
 struct merge_level {
   merge_parts parts;
+  const int64_t *cuts;
   int64_t runs, tile;
 
-  template <class C>
-  CELER_FN int64_t count(const C &cuts, int64_t piece, int64_t run,
-                         int64_t end) const {
+  CELER_FN int64_t cut(int64_t piece, int64_t run) const {
+    const int64_t at = cuts[parts.row(run, piece)];
+    return at < 0 ? ~at : at;
+  }
+  CELER_FN bool was_guessed(int64_t piece) const {
+    for (int64_t run = 0; run < parts.count; ++run)
+      if (cuts[parts.row(run, piece)] < 0 ||
+          cuts[parts.row(run, piece + 1)] < 0)
+        return false;
+    return true;
+  }
+  CELER_FN int64_t count(int64_t piece, int64_t run, int64_t end) const {
     int64_t sum = 0;
     for (; run < end && run < parts.count; ++run)
-      sum += cuts(parts.row(run, piece + 1)) - cuts(parts.row(run, piece));
+      sum += cut(piece + 1, run) - cut(piece, run);
     return sum;
   }
-  template <class C>
-  CELER_FN int64_t begin(const C &cuts, int64_t piece, int64_t run) const {
-    if (run >= parts.count) return 0;
-    return parts.begin(run) + cuts(parts.row(run, piece));
+  CELER_FN int64_t begin(int64_t piece, int64_t run) const {
+    return run < parts.count ? parts.begin(run) + cut(piece, run) : 0;
   }
   // To which pair a tile of the piece belongs, and where it begins there; false
   // where there is no such tile.
-  template <class C>
-  CELER_FN bool find(const C &cuts, int64_t piece, int64_t number,
-                     merge_pair *pair, int64_t *first) const {
+  CELER_FN bool find(int64_t piece, int64_t number, merge_pair *pair,
+                     int64_t *first) const {
     int64_t to = parts.place(piece);
     for (int64_t run = 0; run < parts.count; run += 2 * runs) {
-      const int64_t a = count(cuts, piece, run, run + runs);
-      const int64_t b = count(cuts, piece, run + runs, run + 2 * runs);
+      const int64_t a = count(piece, run, run + runs);
+      const int64_t b = count(piece, run + runs, run + 2 * runs);
       const int64_t tiles = (a + b + tile - 1) / tile;
       if (number < tiles) {
         *pair = {to, a, to + a, b, to};
-        if (runs == 1) {
-          pair->a = begin(cuts, piece, run);
-          pair->b = begin(cuts, piece, run + 1);
-        }
+        if (runs == 1)
+          pair->a = begin(piece, run), pair->b = begin(piece, run + 1);
         *first = number * tile;
         return true;
       }

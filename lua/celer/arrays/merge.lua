@@ -25,7 +25,7 @@ M.MOST = 64
 --- Samples of a run for a cut, at most; items of a group that looks for one; those of a group that
 --- merges, and keys of each by the bytes of a key. Pieces of a part, and keys of a piece at least;
 --- samples of a part for a guess, of so many parts at most, and how many times their square root
---- this is too wide.
+--- it is too wide.
 M.shape = { samples = 2 ^ 14, looking = 512, threads = 256,
   each = { [1] = 15, [2] = 15, [4] = 15, [8] = 11 }, pieces = 8, piece = 2 ^ 20,
   guess = 2 ^ 12, guessed = 8, margin = 1.5 }
@@ -67,40 +67,44 @@ kernel void sort_narrow(group<1> g, in<T, 1> runs, in<uint64_t, 1> heard, out<ui
   const celer::merge_samples to = {&told(g.number(0) * s.words()), most};
   to.tell<T, DOWN>(g, (const celer::radix<T, DOWN>::key *)&runs(s.parts.begin(part)), lo, hi);
 }
-kernel void sort_cuts(group<1> g, in<uint64_t, 1> heard, out<int64_t, 1> cuts, int64_t n,
-                      int64_t count, int64_t each, int64_t most, local<uint32_t, 2> found) {
+kernel void sort_cuts(group<1> g, in<uint64_t, 1> heard, in<uint32_t, 1> guess,
+                      out<int64_t, 1> cuts, int64_t n, int64_t count, int64_t each, int64_t most,
+                      int64_t many, local<uint32_t, 2> found) {
   const celer::merge_search s = {{{n, count}, each}, most};
-  const int64_t pieces = s.parts.pieces();
-  const int64_t part = g.number(0) / (pieces - 1), cut = g.number(0) % (pieces - 1);
+  const celer::merge_guess guessed = {s.parts, many};
+  const int64_t pieces = s.parts.pieces(), cut = g.number(0) % (pieces - 1);
+  const int64_t run = g.number(0) / (pieces - 1) % count;
+  int64_t *const own = &cuts(s.parts.row(g.number(0) / (pieces - 1) / count * count, 0));
   int64_t lo, hi;
-  s.narrow(g, (uint64_t *)&heard(0), part, cut, &found[0], &lo, &hi);
+  s.narrow(g, (uint64_t *)&heard(0), run, cut, &found[0], &lo, &hi);
   if (g.local(0) > 0) return;
-  cuts(s.parts.row(part, cut + 1)) = lo;
+  const bool holds = many == 0 || guessed.holds(guess, run, cut + 1, lo);
+  own[s.parts.row(run, cut + 1)] = holds ? lo : ~lo;
   if (cut > 0) return;
-  cuts(s.parts.row(part, 0)) = 0;
-  cuts(s.parts.row(part, pieces)) = s.parts.size(part);
+  own[s.parts.row(run, 0)] = 0;
+  own[s.parts.row(run, pieces)] = s.parts.size(run);
 }
 ]]
 
 -- A tile for each slot: where its keys are in both runs, where they go, how many there are, and how
--- many of the first run; negative: up to the next tile. None where not all need have come; `many`
--- is 0 where all has.
+-- many of the first run; negative: up to the next tile. With `guessed` none where not all need have
+-- come.
 local SLOT = 5
 local merging = [[
 using merging = celer::merge_tile<T, DOWN, THREADS, EACH>;
-kernel void sort_tiles(item<1> it, in<T, 1> runs, in<int64_t, 1> cuts, in<uint32_t, 1> guess,
-                       out<int64_t, 1> tiles, int64_t n, int64_t count, int64_t each,
-                       int64_t many, int64_t width) {
+kernel void sort_tiles(item<1> it, in<T, 1> runs, in<int64_t, 1> cuts, out<int64_t, 1> tiles,
+                       int64_t n, int64_t count, int64_t each, int64_t width, bool guessed) {
   using key = merging::key;
-  const celer::merge_level level = {{{n, count}, each}, width, merging::tile};
-  const int64_t slots = it.range(0) / level.parts.pieces(), piece = it[0] / slots;
-  const celer::merge_guess guessed = {level.parts, many};
+  const celer::merge_parts parts = {{n, count}, each};
+  const int64_t slots = it.range(0) / parts.pieces(), piece = it[0] / slots;
+  const celer::merge_level level = {parts, &cuts(parts.row(piece / each * count, 0)), width,
+    merging::tile};
   int64_t *const tile = &tiles(5 * it[0]);
   celer::merge_pair p;
   int64_t first;
   tile[3] = 0;
-  if (many > 0 && !guessed.fits(cuts, guess, piece)) return;
-  if (!level.find(cuts, piece, it[0] % slots, &p, &first)) return;
+  if (guessed && !level.was_guessed(piece)) return;
+  if (!level.find(piece, it[0] % slots, &p, &first)) return;
   const int64_t a = celer::merge_split<merging::base>(
     [&](int64_t k) { return *(const key *)&runs(p.a + k); }, p.a_count,
     [&](int64_t k) { return *(const key *)&runs(p.b + k); }, p.b_count, first);
@@ -152,6 +156,8 @@ kernel void sort_merged(group<1> g, in<AT, 1> places, in<int64_t, 1> tiles, in<T
 ---@field descending boolean
 ---@field keys celer.buffer
 ---@field at string  the type of an element's number
+---@field row integer  cuts of all runs
+---@field samples integer  of a part, for the guess; 0: there is none
 ---@field guess celer.buffer
 ---@field guessed? celer.future|true  of it; true in a dry run
 
@@ -210,30 +216,30 @@ local rows = M.rows
 
 -- ---- cuts ----------------------------------------------------------------------
 
---- Begins to sort keys: guesses where cuts lie, for not too many parts.
+--- Begins to sort keys: guesses where cuts lie, if there are pieces.
 ---@param keys celer.buffer
 ---@param descending boolean
 ---@param parts integer
 ---@return celer.merge_sort
 function M.new(keys, descending, parts)
   local n, shape = keys.size[0], M.shape
-  local sort = { n = n, parts = parts, descending = descending, keys = keys,
-    pieces = parts > shape.guessed and 1
-      or math.max(1, math.min(shape.pieces, math.floor(n / parts / shape.piece))),
-    at = n < 2 ^ 32 and "uint32_t" or "uint64_t" }
-  local words = 2 * (parts * sort.pieces + 1)
-  sort.guess = alone.zeros(call, "uint32_t", parts * words, parts, keys)
-  if parts > shape.guessed then return sort end
-  local many, list = shape.guess, kernel_for(guessing, sort, keys.type)
+  local pieces = parts > shape.guessed and 1
+    or math.max(1, math.min(shape.pieces, math.floor(n / parts / shape.piece)))
+  local many, cuts = pieces > 1 and shape.guess or 0, parts * pieces + 1
+  local sort = { n = n, parts = parts, pieces = pieces, descending = descending, keys = keys,
+    at = n < 2 ^ 32 and "uint32_t" or "uint64_t", row = parts * cuts, samples = many,
+    guess = alone.zeros(call, "uint32_t", parts * 2 * cuts, parts, keys) }
+  if many == 0 then return sort end
+  local list = kernel_for(guessing, sort, keys.type)
   local some = alone.scratch("uint64_t", parts * many, keys)
   alone.run(call, parts * many, nil, list.sort_some, function(cg)
     return cg:read(keys, M.elements(n, parts, many)), cg:discard_write(some, rows(many, many)), n,
-      parts, sort.pieces
+      parts, pieces
   end, parts)
   local items = many / 32 * shape.looking
   alone.run(call, parts * items, shape.looking, list.sort_guess, function(cg)
-    return cg:read(some, all), cg:read_write(sort.guess, rows(words, items)), n, parts,
-      sort.pieces, many, math.ceil(shape.margin * math.sqrt(many)) * parts
+    return cg:read(some, all), cg:read_write(sort.guess, rows(2 * cuts, items)), n, parts, pieces,
+      many, math.ceil(shape.margin * math.sqrt(many)) * parts
   end, parts)
   sort.guessed = core.dry() or queues.new():fence(sort.guess)
   alone.done(some, keys)
@@ -250,7 +256,8 @@ local function rounds_of(n, parts, most)
   return rounds
 end
 
--- A buffer that says of each run where all pieces begin.
+-- A buffer in which each part has of each run where all pieces begin: the complement where that
+-- was not guessed.
 local function find_cuts(sort, runs)
   local n, parts, each, shape = sort.n, sort.parts, sort.pieces, M.shape
   local groups = parts * each - 1
@@ -261,23 +268,23 @@ local function find_cuts(sort, runs)
   local of_runs, of_words = M.elements(n, parts, items), rows(words, items)
   local heard = alone.scratch("uint64_t", parts * words, sort.keys)
   local told = alone.scratch("uint64_t", parts * words, sort.keys)
-  local cuts = alone.scratch("int64_t", parts * (parts * each + 1), sort.keys)
-  local function run(kernel, declare)
-    alone.run(call, parts * items, shape.looking, kernel, declare, parts)
+  local cuts = alone.scratch("int64_t", parts * sort.row, sort.keys)
+  local function run(kernel, count, declare)
+    alone.run(call, parts * count, shape.looking, kernel, declare, parts)
   end
-  run(list.sort_samples, function(cg)
+  run(list.sort_samples, items, function(cg)
     return cg:read(runs, of_runs), cg:discard_write(told, of_words), n, parts, each, most
   end)
   for _ = 2, rounds_of(n, parts, most) do
     heard, told = told, heard
-    run(list.sort_narrow, function(cg)
+    run(list.sort_narrow, items, function(cg)
       return cg:read(runs, of_runs), cg:read(heard, all), cg:discard_write(told, of_words), n,
         parts, each, most
     end)
   end
-  run(list.sort_cuts, function(cg)
-    return cg:read(told, all), cg:discard_write(cuts, rows(parts * each + 1, items)), n, parts,
-      each, most
+  run(list.sort_cuts, parts * items, function(cg)
+    return cg:read(told, all), cg:read(sort.guess, all),
+      cg:discard_write(cuts, rows(sort.row, parts * items)), n, parts, each, most, sort.samples
   end)
   alone.done(heard, sort.keys)
   alone.done(told, sort.keys)
@@ -288,49 +295,41 @@ end
 ---@class celer.merge_cuts
 ---@field least fun(run: integer, cut: integer): integer
 ---@field most fun(run: integer, cut: integer): integer
----@field samples integer  from which that is guessed; 0: it lies there
+---@field guessed boolean
 
 -- In a dry run, and below: as of numbers at random.
-local function imagined_cuts(sort, samples)
+local function imagined_cuts(sort, guessed)
   local begin, last = begins(sort.n, sort.parts), sort.parts * sort.pieces
   local function cut_of(run, cut)
     return math.floor((begin(run + 1) - begin(run)) * (cut / last))
   end
-  return { least = cut_of, most = cut_of, samples = samples }
+  return { least = cut_of, most = cut_of, guessed = guessed }
 end
 
 -- What was guessed, which kernels compute, too.
 local function guessed_cuts(sort)
-  local samples, cuts = M.shape.guess, sort.parts * sort.pieces + 1
-  if core.dry() then return imagined_cuts(sort, samples) end
+  if core.dry() then return imagined_cuts(sort, true) end
   local begin, seen = begins(sort.n, sort.parts), sort.guessed:get()
+  local cuts = sort.parts * sort.pieces + 1
   local function bound(run, cut, last)
     local some = tonumber(seen(2 * (run * cuts + cut) + last))
-    return math.floor((begin(run + 1) - begin(run)) * some / samples)
+    return math.floor((begin(run + 1) - begin(run)) * some / sort.samples)
   end
   return { least = function(run, cut) return bound(run, cut, 0) end,
-    most = function(run, cut) return bound(run, cut, 1) end, samples = samples }
+    most = function(run, cut) return bound(run, cut, 1) end, guessed = true }
 end
 
--- What was found.
+-- What was found, and whether it all was guessed.
 local function found_cuts(sort, future)
-  if core.dry() then return imagined_cuts(sort, 0) end
-  local seen, list, cuts = future:get(), {}, sort.parts * sort.pieces + 1
-  for i = 0, sort.parts * cuts - 1 do list[i] = tonumber(seen(i)) end
-  local function cut_of(run, cut) return list[run * cuts + cut] end
-  return { least = cut_of, most = cut_of, samples = 0 }
-end
-
--- Whether all that was found lies where it was guessed.
-local function fits(sort, found, guessed)
-  local last = sort.parts * sort.pieces
-  for run = 0, sort.parts - 1 do
-    for cut = 1, last - 1 do
-      local at = found.least(run, cut)
-      if at < guessed.least(run, cut) or at > guessed.most(run, cut) then return false end
-    end
+  if core.dry() then return imagined_cuts(sort, false), true end
+  local seen, list, guessed, cuts = future:get(), {}, true, sort.parts * sort.pieces + 1
+  for i = 0, sort.row - 1 do
+    local at = tonumber(seen(i))
+    guessed = guessed and at >= 0
+    list[i] = at < 0 and -1 - at or at
   end
-  return true
+  local function cut_of(run, cut) return list[run * cuts + cut] end
+  return { least = cut_of, most = cut_of, guessed = false }, guessed
 end
 
 -- A mapper: what is of the pieces of a chunk, of all runs.
@@ -369,9 +368,14 @@ local function merge(sort, known, cuts, width, from, to, before, after)
   local function of_runs(items)
     return width == 1 and pieces(sort, known, items) or between(begin, items)
   end
+  local row, of_each = sort.row, each * slots
+  local function of_part(chunk) -- those that all parts have alike
+    return box.new({ mapper.floor(chunk.min[0] / of_each) * row },
+      { mapper.floor((chunk.max[0] - 1) / of_each) * row + row })
+  end
   run_pieces(sort, slots, nil, list.sort_tiles, function(cg)
-    return cg:read(from, of_runs(slots)), cg:read(cuts, all), cg:read(sort.guess, all),
-      cg:discard_write(tiles, rows(SLOT * slots, slots)), n, parts, each, known.samples, width
+    return cg:read(from, of_runs(slots)), cg:read(cuts, of_part),
+      cg:discard_write(tiles, rows(SLOT * slots, slots)), n, parts, each, width, known.guessed
   end)
   local items = slots * shape.threads
   local own = between(begin, items)
@@ -428,13 +432,10 @@ end
 ---@param other celer.buffer
 function M.run(sort, list, runs, other)
   local cuts = find_cuts(sort, runs[1])
-  local future = core.dry() or queues.new():fence(cuts)
-  local guessed = sort.guessed and guessed_cuts(sort)
-  if guessed then put(sort, guessed, cuts, list, runs, other) end
-  local found = found_cuts(sort, future)
-  if not (guessed and fits(sort, found, guessed)) then
-    put(sort, found, cuts, list, runs, other)
-  end
+  local future = core.dry() or queues.new():fence(cuts, box.new({ 0 }, { sort.row }))
+  if sort.guessed then put(sort, guessed_cuts(sort), cuts, list, runs, other) end
+  local found, was_guessed = found_cuts(sort, future)
+  if not (sort.guessed and was_guessed) then put(sort, found, cuts, list, runs, other) end
   alone.done(cuts, sort.keys)
   alone.done(sort.guess, sort.keys)
 end
