@@ -213,6 +213,30 @@ for c, case in ipairs(cases) do
 end
 ]==], nil, { shapes = several })
 
+  script.everywhere("guesses what crosses, and looks whether it was right", small .. [==[
+local n, tasks, run = 6000, 0, alone.run
+function alone.run(...)
+  if select(7, ...) == 3 then tasks = tasks + 1 end -- that merge 3 pieces
+  run(...)
+end
+alone.always_parts = 2
+local function check(what, margin, wanted, init)
+  local keys = celer.buffer("double", n, { init = init })
+  merge.margin, tasks = margin, 0
+  celer.sort(keys)
+  same(what, tasks, wanted)
+  local s, wrong = q:wait(keys), 0
+  for i = 1, n - 1 do wrong = wrong + (s(i - 1) > s(i) and 1 or 0) end
+  same(what .. ": wrong", wrong, 0)
+end
+check("any", 1.5, 2, function(i) return (i * 7919) % 997 end)
+check("sorted", 1.5, 2, function(i) return i end)
+check("reverse", 1.5, 2, function(i) return -i end)
+check("alike", 1.5, 2, function() return 7 end)
+check("two values", 1.5, 2, function(i) return i % 2 end)
+check("without a margin", 0, 4, function(i) return (i * 7919) % 997 end)
+]==], nil, { shapes = several })
+
   it("imagines what goes to which in dry runs", function()
     local r = script.run(small .. [==[
 alone.always_parts = 4
