@@ -77,7 +77,7 @@ function Text:range(range)
   if not box.is_box(range) then
     self:leave_if("type(range) ~= 'table' or getmetatable(range)")
     for d, n in ipairs(range) do self:leave_if("range[%d] ~= %s", d, number(n)) end
-    return self:leave_if("next(range, %d) ~= nil", #range)
+    return self:leave_if("next(range, %s) ~= nil", #range > 0 and #range or "nil")
   end
   self:leave_if("not is_box(range) or range.dims ~= %d", range.dims)
   for d = 0, range.dims - 1 do

@@ -139,7 +139,7 @@ for turn = 1, 6 do
   first, last = last + want_x, first
 end
 local total = celer.scalar("double")
-sum({}, u, celer.sum(total))
+for _ = 1, 4 do sum({}, u, celer.sum(total)) end -- the short way in the end
 local function show(x, y, f, p)
   return ("%d %.9g %s %.9g %g"):format(x, y, tostring(f), p.x, p.y)
 end
