@@ -160,7 +160,7 @@ end
 
 local kept = {} -- by words of a cell: what tiles of the last scan told
 
--- A buffer where tiles tell what they come to, and the number of this launch.
+-- A buffer where tiles tell what they come to, and the number of the last launch.
 local function state_for(tiles, cell)
   local of = kept[cell]
   if not of or of.tiles ~= tiles or of.launch == MOST_LAUNCHES then
@@ -170,7 +170,6 @@ local function state_for(tiles, cell)
       runs = setmetatable({}, { __mode = "k" }) }
     kept[cell] = of
   end
-  of.launch = of.launch + 1
   return of
 end
 
@@ -194,7 +193,8 @@ local function scan_chained(form, out, from, exclusive, identity)
   local kernel = kernel_for(in_place and chained_in_place or chained, form)
   alone.run_again(kept_for(of, kernel, n), call, tiles * form.threads, form.threads, kernel,
     in_place and in_place_modes or modes, in_place and { out, of.state } or { from, out, of.state },
-    { tiles, of.launch, n, exclusive and 1 or 0, identity })
+    { tiles, of.launch + 1, n, exclusive and 1 or 0, identity })
+  of.launch = of.launch + 1 -- not where the user's mistake was raised
 end
 
 -- So many groups of so many items; of one item: these alone.

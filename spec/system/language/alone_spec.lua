@@ -456,6 +456,17 @@ for upto, wanted in ipairs { 2345678, 345678, 45678, 5678, 678, 78, 8 } do
 end
 ]==], nil, { shapes = one })
 
+  script.everywhere("goes on after a mistake", as_on_gpus .. [==[
+as "one"
+local u, v = celer.full("double", 5000, 2), celer.zeros("double", 5000)
+celer.scan("sum", v, u)
+refused("inside the function of a q:submit", function()
+  q:submit(function() celer.scan("sum", v, u) end)
+end)
+for _ = 1, 3 do celer.scan("sum", v, u) end
+same("sum", v(4999), 10000)
+]==], nil, { shapes = one })
+
   script.everywhere("reads and writes once, and adds up alike on one and on several", as_on_gpus
     .. [==[
 local Pair = celer.struct("Pair", "float low; double sum; int n;")
