@@ -346,8 +346,8 @@ end
 -- The same, and as lanes take it: made once for tasks that come again.
 local function described(routed, space, arena)
   local known = arena and arena.described or {}
-  local key = table.concat({ routed.how, tostring(routed.keep), routed.buffer.size[0],
-    routed.held and routed.held.size[0] or 0 }, " ")
+  local key = table.concat({ routed.how, tostring(routed.keep), routed.type.name,
+    routed.buffer.size[0], routed.held and routed.held.size[0] or 0 }, " ")
   if not known[key] then
     local what = describe(routed, space, arena)
     known[key] = { what = what, text = lane.text(what) }

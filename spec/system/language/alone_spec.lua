@@ -326,6 +326,28 @@ for _, case in ipairs { { 1, 1 }, { 40, 4 }, { 900, 300 }, { 2000, 5 }, { 2100, 
 end
 ]==], nil, { shapes = one })
 
+  script.everywhere("appends values of several types to bins with the same offsets", as_on_gpus
+    .. [==[
+as "one"
+local offsets = celer.zeros("int64_t", 4)
+local k = celer.kernel [=[
+  template <class T> CELER_FN void push(const item<1> &it, route<T> out) {
+    out.push((it[0] + 2) % 3, T(it[0] + 0.5));
+  }
+  kernel void whole(item<1> it, route<int> out) { push(it, out); }
+  kernel void real(item<1> it, route<float> out) { push(it, out); }
+]=]
+local whole, real = celer.zeros("int", 12), celer.zeros("float", 12)
+for step = 1, 3 do
+  for kernel, out in celer.sorted_pairs { whole = whole, real = real } do
+    q:submit(function(cg)
+      cg:parallel_for(12, k[kernel], cg:route(out, "append", { offsets = offsets }))
+    end)
+  end
+end
+same("values", whole(4) + 10 * real(4), 2 + 10 * 2.5)
+]==], nil, { shapes = one })
+
   for which, what in ipairs {
     "item (7) pushes to element (-2) of sums, which has (0) to (8)",
     "item (11) pushes 3 values to sums, and there is room for 2 of an item: give { most = 3 }",
