@@ -156,6 +156,7 @@ same("accesses", next_x:accesses({}, x, y, flag, pair):gsub("celer.box%b()", "bo
       { "k = celer.kernel(function(i, x) x:set(i) end) k({ 4 }, x)", "two items may write" },
       { "k = celer.kernel(function(x) x.set(4) end) k({}, x)", "call it with a colon: x:set" },
       { "k = celer.kernel(function(x) x:set() end) k({}, x)", "x:set takes one value, got 0" },
+      { "k = celer.kernel(function(x) local y = x y:set(4) end) k({}, x)", "only the number" },
       { "k = celer.kernel(function(x) x:set(0.5) end) k({}, x)", "this may be a fraction" },
       { "k = celer.kernel(function(x) x:sett(4) end) k({}, x)", "a number, and has no 'sett'" },
       { "k = celer.kernel(function(x) x:set(4) end) k({ 3 }, x)", "fits a range of 0 dimensions" },

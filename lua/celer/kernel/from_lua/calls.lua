@@ -162,6 +162,10 @@ local function set(lift, method, args)
     args = { made_structs.value(lift, args[2], array, "") }, effect = true })
   if method.of.op == "element" then return {} end
   lift:want_set(array)
+  if method.of.op ~= "scalar" then
+    lift.fail("%s:set: another variable, also the parameter of a function that is called, has only "
+      .. "the number that '%s' was: set the kernel's own parameter", array.name, array.name)
+  end
   graph.now.values[method.of.variable] = graph:add("load", { array = array, index = {},
     field = "" })
   return {}
