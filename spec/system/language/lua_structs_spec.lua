@@ -105,7 +105,7 @@ local function give(x, on, a, w, as_ffi)
     if on and i ~= w then want[i] = want[i] + x * a end
   end
 end
-for t = 1, 9 do give(t, t ~= 4, 0.5, t % 3, t > 5) end
+for t = 1, 9 do give(t, t % 4 > 0, 0.5, t % 3, t > 5) end
 give(0.5, true, 2, 1, false)
 give(0.5, true, 2.5, 9, true)
 local s = celer.wait(u)

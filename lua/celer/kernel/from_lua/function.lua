@@ -125,8 +125,8 @@ end
 local function as_table(value, ctype)
   local out = {}
   for _, field in ipairs(ctype.fields) do
-    local type_ = field.type
-    local x = field.name and value[field.name] or value
+    local type_, x = field.type, value
+    if field.name then x = value[field.name] end
     if type_.fields then
       x = as_table(x, type_)
     elseif type_.plain and type_.of.class then
