@@ -132,7 +132,7 @@ function Text:arguments(made)
     if argument.what == "struct" and type(made.given[k]) == "cdata" then
       self:leave_if("not istype(%s, argument_%d)", self:keep(ffi.typeof(made.given[k])), k)
     elseif argument.what == "struct" then
-      self:leave_if("type(argument_%d) ~= 'table'", k)
+      self:leave_if("type(argument_%d) ~= 'table' or getmetatable(argument_%d)", k, k)
     end
   end
   for k, one in ipairs(arguments) do

@@ -115,6 +115,9 @@ local p = celer.buffer("pair", n)
 local put = celer.kernel(function(i, p, c) p[i] = c end)
 for t = 1, 4 do put(n, p, { x = t, at = { x = t + 1, y = 2 } }) end
 same("all of it", p(3).x + 10 * p(3).at.x + 100 * p(3).at.y, 254)
+refused("a number, a boolean or a struct", function()
+  put(n, p, setmetatable({ x = 1, at = { x = 1, y = 1 } }, {}))
+end)
 put(n, p, ffi.new("pair", { 9, { 1, 0.5 } }))
 same("of the FFI", p(5).x + 10 * p(5).at.y, 14)
 local first = { x = 7, at = { x = 1, y = 0 } }
