@@ -90,6 +90,10 @@ end
 function Text:reduction(name, given)
   self:leave_if("getmetatable(%s) ~= Reduction or %s.operator ~= %s", name, name,
     self:keep(given.operator))
+  if type(given.operator) == "table" then
+    self:leave_if("%s.operator.combine ~= %s or %s.operator.identity ~= %s", name,
+      self:keep(given.operator.combine), name, self:keep(given.operator.identity))
+  end
   if not given.options then return self:leave_if("%s.options", name) end
   self:leave_if("not %s.options", name)
   for _, option in ipairs { "include_current", "reproducible" } do

@@ -398,6 +398,20 @@ same("high", s().high, w.high)
 same("third", tonumber(t()), n * (n - 1) / 2 % 1000003)
 ]==], nil, { shapes = both })
 
+  script.everywhere("takes an operator of one's own as it is by then", [==[
+local s, operator = celer.buffer("int", {}), { combine = "a + b", identity = 0 }
+local k = celer.kernel(function(i, s) s:combine(i) end)
+local function give() k(9, celer.reduce(s, operator)) end
+for _ = 1, 4 do give() end
+same("sum", s(), 36)
+operator.combine = "a < b ? b : a"
+give()
+same("the largest", s(), 8)
+operator.identity = 50
+give()
+same("at least", s(), 50)
+]==], nil, { shapes = { script.shapes[1] } })
+
   script.everywhere("works in groups, with barriers and with items that return", [==[
 local k = celer.kernel [=[
   kernel void turn(group<1> g, in<int, 1> a, local<int, 8> mine, reducer<int> sum,
