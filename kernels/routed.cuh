@@ -417,11 +417,10 @@ struct alignas(64) room_line {
   unsigned char at[64];
 };
 
-// The same for few keys, of so few bits. A piece is
-// some tiles on end, of Threads * Each places. First its keys are counted, then
-// each piece is told where its first value of each key goes, and then each
-// value goes there: once all tiles before it in the piece have, and behind
-// those of its key in its own tile.
+// The same for few keys, of so few bits. A piece is some tiles on end, each of
+// Threads * Each places. Three phases: the keys of each piece are counted; a
+// scan finds where the first value of each key goes in each piece; values go
+// there, tile after tile of a piece, and in a tile in their order.
 template <class T, int Most, int Bits, int Threads, int Each>
 struct routed_few : routed<T, Most> {
   using base = routed<T, Most>;
@@ -431,6 +430,8 @@ struct routed_few : routed<T, Most> {
   // Of memory of a group: bytes at least, more where it combines; and words.
   static constexpr int room = warps * keys * 2;
   static constexpr int words = keys + warps;
+  static_assert(room >= 4 * keys && room >= 4 * Threads,
+                "there is room for counts of a group, and for sums of items");
 
   // What groups share, in words: their work; where each key begins; how many
   // values it has; and of each piece how many values there are of a key, and
