@@ -4,6 +4,7 @@ local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local core = require "celer.core"
 local dtype = require "celer.io.dtype"
+local lists = require "celer.data.list"
 local placement = require "celer.submit.placement"
 local npy = require "celer.io.npy"
 local order = require "celer.io.order"
@@ -40,6 +41,30 @@ local function check_table(call, list)
     end
     buffers.check(buffer, call)
   end
+end
+
+-- The table with the buffers of lists in their place; and what the manifest says of lists.
+local function with_buffers(call, list)
+  if type(list) ~= "table" or getmetatable(list) then return list, {} end
+  local out, about = {}, {}
+  for key, value in tables.sorted_pairs(list) do
+    if lists.is_list(value) then
+      about[#about + 1] = { name = key, bins = value.bins, grows = value.grows }
+    else
+      out[key] = value
+    end
+  end
+  for _, one in ipairs(about) do
+    for _, part in ipairs { "values", "offsets" } do
+      local key = tostring(one.name) .. "." .. part
+      if out[key] ~= nil then
+        fail("%s: '%s' has the name of what is kept of the list '%s'", call, key,
+          tostring(one.name))
+      end
+      out[key], one[part] = list[one.name][part], key
+    end
+  end
+  return out, about
 end
 
 -- Raises unless `value` is made of what comes back as it was.
@@ -79,7 +104,7 @@ end
 --- Raises where these cannot be the first arguments of `call`; the folder's name.
 function M.check(call, path, list)
   path = check_path(call, path)
-  check_table(call, list)
+  check_table(call, (with_buffers(call, list)))
   return path
 end
 
@@ -88,19 +113,20 @@ end
 function M.keep(call, path, list, extra)
   path = M.check(call, path, list)
   check_plain(call, extra, "extra", 1)
-  local about, jobs = { entries = {}, extra = extra }, {}
-  for key, buffer in tables.sorted_pairs(list) do
+  local flat, kept = with_buffers(call, list)
+  local about, jobs = { entries = {}, lists = kept, extra = extra }, {}
+  for key, buffer in tables.sorted_pairs(flat) do
     local i = #jobs + 1
     about.entries[i], jobs[i] = entry_of(i, key, buffer)
   end
   submit.write(call, path, jobs, record, about)
 end
 
---- Keeps the buffers, as they are now in the order of submission, and `extra` in a
+--- Keeps the buffers and lists, as they are now in the order of submission, and `extra` in a
 --- folder. What was kept there before stays until all of this is on disk; then it
 --- goes. The program goes on meanwhile.
 ---@param path string
----@param list table<string|integer, celer.buffer>
+---@param list table<string|integer, celer.buffer|celer.list>
 ---@param extra any  plain values and tables of them
 function M.save(path, list, extra) M.keep("celer.checkpoint", path, list, extra) end
 
@@ -197,12 +223,23 @@ local function read_all(call, path, manifest, list)
   for _, sums in ipairs(done) do sums:free() end
 end
 
---- The last complete checkpoint in a folder: its buffers by the names that they
+-- Puts lists in the place of their buffers.
+local function make_lists(manifest, out)
+  for _, one in ipairs(manifest.lists or {}) do
+    local values = out[one.values]
+    local list = lists.new(values.type, { bins = one.bins, values = values,
+      offsets = out[one.offsets], name = tostring(one.name):gsub("%c", "?"):sub(1, 80) })
+    list.grows = one.grows
+    out[one.values], out[one.offsets], out[one.name] = nil, nil, list
+  end
+end
+
+--- The last complete checkpoint in a folder: its buffers and lists by the names that they
 --- were kept under, and extra. Nil where there is none.
 ---@param path string
 ---@param into? table<string|integer, celer.buffer>  buffers that get the contents,
----  instead of new ones; those that are not named here are left out
----@return table<string|integer, celer.buffer>? buffers, any extra
+---  instead of new ones; those that are not named here are left out, and so are lists
+---@return table<string|integer, any>? buffers, any extra
 function M.restore(path, into)
   local call = "celer.restore"
   path = check_path(call, path)
@@ -212,6 +249,7 @@ function M.restore(path, into)
   if not manifest then return nil end
   local list, out = destinations(call, path, manifest, into)
   read_all(call, path, manifest, list)
+  if not into then make_lists(manifest, out) end
   return out, manifest.extra
 end
 

@@ -1,4 +1,5 @@
 -- celer.list: bins of which each has as many elements as a program puts there.
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 local shapes = {
@@ -102,6 +103,38 @@ end)
 same("appended", #again:get()[0], 2)
 if celer.ranks() == 1 then os.execute("rm -r '" .. folder .. "'") end
 ]==], nil, { shapes = { { name = "on one rank", devices = 1 } } })
+
+  it("is kept as such, and restored on other ranks", function()
+    local text = ('local folder = "%s/kept"\n'):format(scratch.folder()) .. [==[
+local push = celer.kernel(function(i, j, l) l:push(i, j, 10 * i + j) end)
+local kept, extra = celer.restore(folder)
+if not kept then
+  local list = celer.list("int", { bins = { 3, 4 }, capacity = 40, name = "grid" })
+  local u = celer.buffer("int", 3, { init = 7 })
+  push({ 3, 4 }, celer.route(list, "append"))
+  celer.checkpoint(folder, { list = list, [5] = list, u = u }, "extra")
+  push({ 3, 4 }, celer.route(list, "append", { include_current = true }))
+  refused("'list.values' has the name of what is kept of the list 'list'", function()
+    celer.checkpoint(folder, { list = list, ["list.values"] = u }) end)
+  return q:wait()
+end
+same("bins", table.concat(kept.list.bins, " ") .. kept.u(1) .. extra, "3 47extra")
+same("room", kept.list.capacity, 40)
+same("parts", kept["list.values"], nil)
+push({ 3, 4 }, celer.route(kept.list, "append", { include_current = true }))
+same("count", tonumber(kept.list.count()), 24)
+same("one more", kept.list:get()[7][2], 13)
+same("under a number", kept[5]:get()[7][1], 13)
+for _ = 1, 2 do push({ 3, 4 }, celer.route(kept.list, "append", { include_current = true })) end]==]
+    local r = script.run(text, { devices = 1, ranks = 3 })
+    assert.equal("", r.stderr)
+    assert.equal(0, r.status)
+    for ranks = 1, 2 do
+      r = script.run(text, { devices = 1, ranks = ranks > 1 and ranks or nil })
+      assert.matches(":22: cg:route: the bins of list come to 48 values, and it has room for 40",
+        r.stderr)
+    end
+  end)
 
   it("has no more elements than there is room for", function()
     local r = script.run(setup .. [==[
