@@ -47,6 +47,7 @@ struct celer_routing {
 ---@field most? integer  values that an item may push: 1, or of a kernel in Lua without loops as
 ---  many as it has
 ---@field include_current? boolean  begin with what the buffer, or the bins, hold
+---@field reproducible? boolean  as routes are in any case: the same bits on any number of ranks
 ---@field offsets? celer.buffer  of "append": where each bin begins, and the end of all
 
 ---@class celer.routed  what a kernel pushes to
@@ -65,7 +66,8 @@ struct celer_routing {
 
 local operators = { sum = true, prod = true, min = true, max = true, ["and"] = true,
   ["or"] = true, append = true }
-local known_options = { most = true, include_current = true, offsets = true }
+local known_options = { most = true, include_current = true, offsets = true, reproducible = true }
+local switches = { "include_current", "reproducible" }
 
 local components = { float = { "f", 4 }, double = { "f", 8 }, int = { "i", 4 },
   uint = { "u", 4 } }
@@ -162,9 +164,11 @@ function M.declare(call, to, how, options)
     fail("%s: the second argument says what is done with values, as \"sum\" or \"append\", "
       .. "and is %s%s", call, type(how) == "string"
       and ("%q"):format(how) or words.a(how), words.advice(how, operators))
-  elseif options.include_current ~= nil and type(options.include_current) ~= "boolean" then
-    fail("%s: include_current must be true or false, not %s", call,
-      words.a(options.include_current))
+  end
+  for _, name in ipairs(switches) do
+    if options[name] ~= nil and type(options[name]) ~= "boolean" then
+      fail("%s: %s must be true or false, not %s", call, name, words.a(options[name]))
+    end
   end
   local routed = (is_list and to_list or to_buffer)(call, to, how, options)
   routed.name, routed.type, routed.how = to.name, routed.buffer.type, how

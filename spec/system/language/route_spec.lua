@@ -66,7 +66,7 @@ local t = {}
 for step = 1, 5 do
   q:submit(function(cg)
     cg:parallel_for({ 50 }, k.line,
-      cg:route(out, "sum", { most = 3, include_current = step > 1 }), 9)
+      cg:route(out, "sum", { most = 3, include_current = step > 1, reproducible = true }), 9)
   end)
   for i = 0, 49 do
     for r = 0, i % 4 - 1 do
@@ -385,6 +385,8 @@ refused('"append" whole elements to bins', function()
   celer.route(celer.buffer("particle", { 5 }), "sum") end)
 refused("cg:reduce combines into it", function() celer.route(celer.scalar("int", 0), "sum") end)
 refused("a whole number from 1", function() celer.route(out, "sum", { most = 0.5 }) end)
+refused("reproducible must be true or false, not a number", function()
+  celer.route(out, "sum", { reproducible = 1 }) end)
 refused("did you mean most?", function() celer.route(out, "sum", { mots = 2 }) end)
 refused("out is routed to, which only kernels do", function()
   q:submit(function(cg) cg:host_task({ 8 }, function() end, cg:route(out, "sum")) end) end)
