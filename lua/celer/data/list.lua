@@ -28,7 +28,7 @@ local M = {}
 ---@field ranges celer.range_mapper  for `values`, of kernels over bins: a chunk's bins
 ---@field ends celer.range_mapper  for `offsets`: a chunk's bins, and the next one
 ---@field grows boolean
-local List = { __noun = "list" }
+local List = { __noun = "list (its buffers are values, offsets and count)" }
 List.__index = List
 
 function List:__tostring()
