@@ -5,22 +5,28 @@
 ---
 --- Buffers are computed with, saved and loaded, whole or a part of them, kept and
 --- restored, and now and then compared; nothing is waited for in between, so that files
---- are written while the next tasks run. A folder may hold the checkpoint of an earlier
+--- are written while the next tasks run. What buffers hold goes to a list, too, which is
+--- kept with them. A folder may hold the checkpoint of an earlier
 --- run, on any number of ranks: its contents are compared with their sum first, and the
 --- first program goes on from there. Says the seed of a program that fails.
 local celer = require "celer"
 
 local folder, first, count = arg[1], tonumber(arg[2]), tonumber(arg[3])
 local steps = tonumber(arg[4]) or 24
+local BINS = 5
 local q = celer.queue()
-local k = celer.kernel [[
+local k = celer.kernel([[
   kernel void grow(item<2> it, inout<int, 2> u, int by) {
     u(it[0], it[1]) = (u(it[0], it[1]) * 3 + by + int(it[0]) * 7 + int(it[1])) % 65521;
   }
   kernel void mix(item<2> it, in<int, 2> v, inout<int, 2> u, int rows) {
     u(it[0], it[1]) = (u(it[0], it[1]) + v((it[0] * 5 + 3) % rows, it[1])) % 65521;
   }
-]]
+  kernel void push(item<2> it, in<int, 2> u, route<int> out) {
+    const int x = u(it[0], it[1]);
+    if (x % 3 > 0) out.push(x % BINS, x);
+  }
+]], { defines = { BINS = BINS } })
 
 -- The same on all ranks.
 local state
@@ -31,7 +37,8 @@ end
 
 -- ---- what must come of it ----------------------------------------------------
 
-local program -- {rows, columns, u = .., v = ..: buffer and table of rows each}
+-- {rows, columns, u = .., v = ..: buffer and table of rows each; list, and bins: what they hold}
+local program
 
 local function copy(rows, from, to)
   local out = {}
@@ -87,6 +94,20 @@ function doings.mix()
   end
 end
 
+function doings.push()
+  local one, keep = either(), random(2) == 0
+  q:submit(function(cg)
+    cg:parallel_for({ program.rows, program.columns }, k.push, cg:read(one.buffer),
+      cg:route(program.list, "append", { include_current = keep }))
+  end)
+  for b = 1, keep and 0 or BINS do program.bins[b] = {} end
+  for _, row in ipairs(one.rows) do
+    for _, x in ipairs(row) do
+      if x % 3 > 0 then table.insert(program.bins[x % BINS + 1], x) end
+    end
+  end
+end
+
 local function path_of(number) return ("%s/%d.npy"):format(folder, number) end
 
 function doings.save()
@@ -115,9 +136,10 @@ local function kept_path() return folder .. "/kept" end
 
 function doings.checkpoint()
   local u, v = program.u, program.v
-  celer.checkpoint(kept_path(), { u = u.buffer, v = v.buffer },
-    { rows = program.rows, columns = program.columns, sum = sum_of(u.rows) + sum_of(v.rows) })
-  program.kept = { u = copy(u.rows), v = copy(v.rows) }
+  celer.checkpoint(kept_path(), { u = u.buffer, v = v.buffer, list = program.list },
+    { rows = program.rows, columns = program.columns,
+      sum = sum_of(u.rows) + sum_of(v.rows) + sum_of(program.bins) })
+  program.kept = { u = copy(u.rows), v = copy(v.rows), bins = copy(program.bins) }
 end
 
 function doings.restore()
@@ -125,7 +147,8 @@ function doings.restore()
   if not kept then return end
   if random(2) == 0 then
     local got = celer.restore(kept_path())
-    program.u.buffer, program.v.buffer = got.u, got.v
+    program.u.buffer, program.v.buffer, program.list = got.u, got.v, got.list
+    program.bins = copy(kept.bins)
   else
     celer.restore(kept_path(), { u = program.u.buffer, v = program.v.buffer })
   end
@@ -144,12 +167,19 @@ function doings.compare()
   local u, v = q:wait(program.u.buffer, program.v.buffer)
   compare("u", u, program.u.rows)
   compare("v", v, program.v.rows)
+  local bins = program.list:get()
+  for b = 1, BINS do
+    local got, wanted = table.concat(bins[b - 1], " "), table.concat(program.bins[b], " ")
+    if got ~= wanted then
+      error(("seed %d: bin %d holds %s, not %s"):format(program.seed, b - 1, got, wanted), 0)
+    end
+  end
 end
 
 -- ---- programs ----------------------------------------------------------------
 
-local words = { "grow", "grow", "grow", "mix", "mix", "save", "load", "checkpoint", "restore",
-  "rebalance", "compare" }
+local words = { "grow", "grow", "grow", "mix", "mix", "push", "save", "load", "checkpoint",
+  "restore", "rebalance", "compare" }
 
 local function fresh(name)
   local rows = {}
@@ -178,12 +208,15 @@ local function resume()
   local u, v = q:wait(kept.u, kept.v)
   program.u = { buffer = kept.u, rows = rows_of(u) }
   program.v = { buffer = kept.v, rows = rows_of(v) }
-  local sum = sum_of(program.u.rows) + sum_of(program.v.rows)
+  program.list, program.bins = kept.list, {}
+  for b, bin in pairs(kept.list:get()) do program.bins[b + 1] = bin end
+  local sum = sum_of(program.u.rows) + sum_of(program.v.rows) + sum_of(program.bins)
   if sum ~= extra.sum then
     error(("seed %d: what was kept has the sum %d, not %d"):format(program.seed, sum,
       extra.sum), 0)
   end
-  program.kept = { u = copy(program.u.rows), v = copy(program.v.rows) }
+  program.kept = { u = copy(program.u.rows), v = copy(program.v.rows),
+    bins = copy(program.bins) }
   return true
 end
 
@@ -195,6 +228,8 @@ for seed = first, first + count - 1 do
     resumed = true
   else
     program.u, program.v = fresh "u", fresh "v"
+    program.list, program.bins = celer.list("int", { bins = BINS, name = "list" }), {}
+    for b = 1, BINS do program.bins[b] = {} end
   end
   for _ = 1, steps do doings[words[random(#words) + 1]]() end
   doings.compare()
