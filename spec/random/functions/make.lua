@@ -99,7 +99,7 @@ end
 function Maker:side()
   local r, d = random(9), random(self.dims)
   local i, n = coordinates[d], extents[d]
-  if r == 1 then return ("(%s)"):format(self:condition(1)) end
+  if r == 1 and not self.is_step then return ("(%s)"):format(self:condition(1)) end
   if r == 2 then return ("(%s > %d and %s < %s - 1)"):format(i, random(0, 1), i, n) end
   if r == 3 then return ("(%s <= 1 or %s == %s - 1)"):format(i, i, n) end
   if r == 4 and self.dims > 1 then return ("i + j < %d"):format(random(1, 6)) end
@@ -157,7 +157,7 @@ function Maker:index_of(d, depth)
   if r == 1 or self.dims > 1 and random(2) == 1 then return i end
   if r == 2 then return ("math.max(math.min(%s, %s - 1), 0)"):format(self:whole(depth), n) end
   if r == 3 then return ("(%s %s %d) %% %s"):format(i, pick { "+", "-" }, random(0, 3), n) end
-  if r == 4 then
+  if r == 4 and not self.is_step then
     return ("bit.band(%s, %d)"):format(self:whole(depth), self.dims == 1 and random(0, 31)
       or random(0, 2))
   end
@@ -541,6 +541,24 @@ function M.body(number)
   for _ = 1, random(1, 5) do self:statement(3, false) end
   for _ = 1, 2 do self:store(3) end
   self:put("%s[%s] = %s", pick { "v", "h" }, self.items, self:number(3))
+  return dims, table.concat(self.lines, "\n")
+end
+
+--- A random step of one or two dimensions, which reads u where branches say, and writes v at its
+--- item. Of n and n2 it takes any that are at least 3.
+---@return integer dims, string text
+function M.step()
+  local dims = random(2)
+  local self = new_maker(dims)
+  self.is_step = true
+  for _ = 1, random(0, 2) do self:place() end
+  local terms = { ("0.5 * u[%s]"):format(self.items) }
+  for _ = 1, random(3) do
+    local at = {}
+    for d = 1, dims do at[d] = random(3) > 1 and self:neighbour(d) or self:index_of(d, 1) end
+    terms[#terms + 1] = ("%s * u[%s]"):format(pick { "0.25", "-0.125" }, table.concat(at, "]["))
+  end
+  self:put("v[%s] = %s", self.items, table.concat(terms, " + "))
   return dims, table.concat(self.lines, "\n")
 end
 
