@@ -181,12 +181,28 @@ local function note_needs(self, box, ways)
   box.needed = table.concat(text, ";")
 end
 
+-- Whether nothing lies in a box, for whichever chunk: it is of ways that no item takes.
+local function is_empty(context, box)
+  for _, span in ipairs(box) do
+    if linear.at_most(context, linear.shift(span.high, 1), span.low) then return true end
+  end
+  for _, need in pairs(box.needs or {}) do
+    for _, which in ipairs { "late", "early" } do
+      if need[which] and linear.at_most(context, linear.constant(1), need[which]) then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 -- All choices of one span for each dimension.
 local function product(self, out, spans, box, d, node)
   if d > #spans then
     local made = { node = node, needed = UNCONDITIONAL, unpack(box) }
     if spans.ways then note_needs(self, made, spans.ways) end
-    out[#out + 1] = made
+    if not is_empty(self.context, made) then out[#out + 1] = made end
+    spans.last = made
     return
   end
   for _, span in ipairs(spans[d]) do
@@ -251,6 +267,7 @@ local function boxes_of(self, nodes, near, apart, written)
       if written then widen(spans[d], node.index[d], d - 1) end
     end
     product(self, out, spans, {}, 1, node)
+    if #out == 0 and node == nodes[#nodes] then out[1] = spans.last end
     simplify(self.context, out, near, apart)
   end
   return #out <= MOST_BOXES and out or nil, #out > MOST_BOXES

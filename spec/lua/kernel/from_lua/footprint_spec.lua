@@ -374,6 +374,18 @@ describe("a footprint", function()
     assert.equal(9, #by_modulo)
   end)
 
+  it("has no boxes of ways that no item takes", function()
+    local function inside(i, size)
+      if i < 0 then return 0 end
+      if i > size - 1 then return size - 1 end
+      return i
+    end
+    local function f(y, x, u, v) v[y][x] = u[inside(y - 1, n)][inside(x + 1, m)] + u[y][x] end
+    is_tight({ n, m }, f)
+    local _, variant = derive(f, { n, m }, { 2 }, { 2 })
+    assert.equal(5, #variant.uses[1].boxes)
+  end)
+
   it("of more arms than there may be boxes is around them", function()
     local of = derive(function(i, j, u, v)
       local s = 0
