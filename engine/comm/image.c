@@ -445,3 +445,15 @@ cel_status cel_image_bring(cel_comm *comm, const int64_t *plan, int64_t rows,
   amounts_release(&a);
   return status;
 }
+
+cel_status cel_image_exchange(cel_comm *comm, const int64_t *plan,
+                              uint64_t row_bytes, const void *packed,
+                              void *came, cel_image_traffic *sum) {
+  parts p = parts_of(plan, comm->ranks);
+  ends e = {.size = row_bytes};
+  amounts a = amounts_create(comm->ranks);
+  weigh(&p, &e, comm, &a, sum);
+  cel_status status = cel_comm_all_to_allv(comm, packed, a.give, came, a.get);
+  amounts_release(&a);
+  return status;
+}

@@ -131,5 +131,10 @@ cel_status cel_image_bring(cel_comm *comm, const int64_t *plan, int64_t rows,
                            uint64_t row_bytes, const void *home, void *copy,
                            cel_image_room *room, cel_image_traffic *traffic);
 void cel_image_room_release(cel_image_room *room);
+/* The same where rows to give lie packed, those for each rank behind those for
+ * the rank before; so do in `came` those that come. All ranks. */
+cel_status cel_image_exchange(cel_comm *comm, const int64_t *plan,
+                              uint64_t row_bytes, const void *packed,
+                              void *came, cel_image_traffic *traffic);
 
 #endif

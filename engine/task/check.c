@@ -683,7 +683,8 @@ static cel_status check_effects(const cel_group *group) {
   return CEL_E_OK;
 }
 
-/* What lies apart is one rank's own, and a host task has one chunk there. */
+/* What lies apart is one rank's own, and a task that writes it has one chunk
+ * there: a kernel if the rank has one device, which its caller sees to. */
 static cel_status check_apart(const cel_group *group) {
   if (group->home != NULL && group->home->buffer != NULL &&
       group->home->buffer->apart)
@@ -693,12 +694,11 @@ static cel_status check_apart(const cel_group *group) {
     if (!access->buffer->apart) continue;
     if (access->reducer != NULL)
       return refuse(group, "nothing is reduced into a buffer that is apart");
-    if (cel__writes_apart(access) &&
-        (group->kind != CEL_TASK_HOST ||
-         (group->placement == CEL_PLACE_SPLIT && group->oversubscribe > 1 &&
-          group->effects == 0)))
-      return refuse(group, "a buffer that is apart is written by host tasks "
-                           "that are not cut into runs");
+    if (cel__writes_apart(access) && group->placement == CEL_PLACE_SPLIT &&
+        group->oversubscribe > 1 && group->effects == 0)
+      return refuse(group,
+                    "a buffer that is apart is written by tasks that are "
+                    "not cut into runs");
   }
   return CEL_E_OK;
 }

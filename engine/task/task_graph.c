@@ -85,12 +85,11 @@ static cel_task *node_new(cel_task_graph *graph, cel_task_kind kind) {
   return task;
 }
 
-/* How much a part of a task reads of what is its rank's own concerns no other
+/* How much a part of a task touches of what is its rank's own concerns no other
  * rank. */
 static uint64_t hash_use(const cel_task *task, const cel_access *access) {
   const cel_rule_use *use = &access->use;
-  if (access->buffer->apart && access->mode == CEL_MODE_READ &&
-      task->placement == CEL_PLACE_SPLIT)
+  if (access->buffer->apart && task->placement == CEL_PLACE_SPLIT)
     return cel_hash_word(0, (uint64_t)access->mode);
   size_t params = (size_t)use->rule->desc.params * sizeof(int64_t);
   uint64_t hash = cel_hash_word(use->rule->hash, (uint64_t)access->mode);

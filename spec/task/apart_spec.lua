@@ -1,4 +1,5 @@
--- Buffers that are apart: each rank has contents of its own, which host tasks write.
+-- Buffers that are apart: each rank has contents of its own, which tasks write that have
+-- one chunk on each.
 local ffi = require("ffi")
 local program = require("spec.task.program")
 require("spec.support.cdef")("task/known.h")
@@ -15,7 +16,7 @@ describe("a buffer that is apart", function()
   end)
   after_each(function() p:close() end)
 
-  it("may be written whole by every chunk of a host task, and no other", function()
+  it("may be written whole by every chunk, also of a kernel", function()
     local _, text, code = p:submit({ kind = "host", range = { 8 },
       { shared, "discard_write", all(1) } })
     assert.equal("OVERLAP", code)
@@ -24,8 +25,10 @@ describe("a buffer that is apart", function()
     local b = assert(p:submit({ kind = "host", placement = "each", collective = 1, range = { 4 },
       { own, "read_write", all(1) } }))
     local c = assert(p:submit({ range = { 8 }, { own, "read", all(1) } }))
+    local d = assert(p:submit({ range = { 4 }, { own, "discard_write", all(1) } }))
     assert.equal("true", p:depends(b, a))
     assert.equal("true", p:depends(c, b))
+    assert.equal("anti", p:depends(d, c))
     assert.same({}, p.warnings)
   end)
 
@@ -44,7 +47,7 @@ describe("a buffer that is apart", function()
     assert(submit(own))
   end)
 
-  it("is written by no kernel, in no runs, and not reduced into", function()
+  it("is written in no runs, and not reduced into", function()
     local function refused(words, spec)
       spec.line = 7
       local id, text, code, line = p:submit(spec)
@@ -53,9 +56,10 @@ describe("a buffer that is apart", function()
       assert.equal("ARGUMENT", code)
       assert.equal(7, line)
     end
-    refused("is written by host tasks", { range = { 8 }, { own, "discard_write", same(1) } })
-    refused("not cut into runs", { kind = "host", range = { 8 }, oversubscribe = 2,
-      { own, "write", same(1) } })
+    for _, kind in ipairs { "kernel", "host" } do
+      refused("not cut into runs", { kind = kind, range = { 8 }, oversubscribe = 2,
+        { own, "write", same(1) } })
+    end
     refused("nothing is reduced into", { range = { 8 },
       { own, "discard_write", reducer = p:reducer() } })
   end)

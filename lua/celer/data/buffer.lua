@@ -192,7 +192,7 @@ local function reserved(self, reserve)
   return lo[1] or 0, lo[2] or 0, lo[3] or 0, hi[1] or 1, hi[2] or 1, hi[3] or 1
 end
 
--- `apart`: each rank has contents of its own, which only host tasks write.
+-- `apart`: each rank has contents of its own, which tasks write that have one chunk there.
 local function make(element, extents, options, apart)
   local type_ = types.find(element, "celer.buffer")
   local dims, size = extents_of.read(extents == nil and {} or extents,
@@ -225,7 +225,8 @@ end
 function M.new(element, extents, options) return make(element, extents, options, false) end
 
 --- Makes a buffer of which each rank has contents of its own, that no other sees: for our own
---- modules. Host tasks write it; ranks may each write all of it.
+--- modules. Tasks write it that have one chunk on each rank, and may there write all of it: host
+--- tasks, and kernels where ranks have one device each.
 ---@param element string|celer.type
 ---@param extents integer[]
 ---@param options celer.buffer_options

@@ -18,7 +18,10 @@ M.BOXES, M.GAP = 8, 2048
 --- read among.
 M.SPANS, M.SPAN = 32, 4
 local TEXT = 1024
-M.HEAD = 2 + math.max(2 * M.BOXES, TEXT / 8)
+--- Then what the rank has that has the most: rows to give to others, rows that come from these, and
+--- rows that it needs; where kernels bring them.
+M.SIZES = 2 + math.max(2 * M.BOXES, TEXT / 8)
+M.HEAD = M.SIZES + 3
 --- What `sent` counts, of all exchanges of a copy; these on rank 0.
 M.sent = { "messages", "bytes", "needed", "exchanges" }
 M.SENT = #M.sent
@@ -303,8 +306,38 @@ local function raise_alike(part, words)
   error({ message = part.comm:broadcast(text, first) }, 0)
 end
 
+-- The parts of a plan: see parts_of of engine/comm/image.c.
+local function parts_of(words, ranks)
+  local needed = words + 2 * (ranks + 1)
+  return { first_needed = words, first_given = words + ranks + 1, needed = needed,
+    given = needed + 2 * words[ranks] }
+end
+
+-- Calls f(first row, end) for the runs that rank k is given, or that are needed of it.
+local function each_run(first, runs, k, f)
+  for i = tonumber(first[k]), tonumber(first[k + 1]) - 1 do
+    f(tonumber(runs[2 * i]), tonumber(runs[2 * i + 1]))
+  end
+end
+
+-- Rows to give, that come and that are needed, of the rank with the most.
+local function measure(part, words, out)
+  local p, sizes = parts_of(words, part.ranks), { 0, 0, 0 }
+  for k = 0, part.ranks - 1 do
+    local is_other = k ~= part.rank and 1 or 0
+    each_run(p.first_given, p.given, k, function(first, last)
+      sizes[1] = sizes[1] + is_other * (last - first)
+    end)
+    each_run(p.first_needed, p.needed, k, function(first, last)
+      sizes[2] = sizes[2] + is_other * (last - first)
+      sizes[3] = sizes[3] + last - first
+    end)
+  end
+  for i, n in ipairs(sizes) do out[i - 1] = part.comm:all_reduce(n, "max") end
+end
+
 --- All ranks: tell each other what they need. A rank without a chunk has found nothing.
-function M.meet(part, head, plan, number, rows)
+function M.meet(part, head, plan, number, rows, by_kernels)
   open()
   local words, head_words = plan:pointer(), head:pointer()
   if head_words[0] ~= number then
@@ -314,6 +347,50 @@ function M.meet(part, head, plan, number, rows)
   raise_alike(part, head_words)
   communicator.check(C.cel_image_meet(part.comm.comm, words))
   head_words[1] = C.cel_image_boxes(words, part.ranks, M.GAP, M.BOXES, head_words + 2)
+  if by_kernels then measure(part, words, head_words + M.SIZES) end
+end
+
+--- Spells out rows: those to give to others, by rank; those that are needed, and where each of
+--- these is among those that come, or -1 where it is the rank's own. Behind them are rows -1.
+function M.spell(part, plan, given, needed, from)
+  local p, n = parts_of(plan:pointer(), part.ranks), 0
+  local to = given:pointer()
+  for k = 0, part.ranks - 1 do
+    if k ~= part.rank then
+      each_run(p.first_given, p.given, k, function(first, last)
+        for row = first, last - 1 do to[n], n = row, n + 1 end
+      end)
+    end
+  end
+  for i = n, tonumber(given.h0) - 1 do to[i] = -1 end
+  local rows, places, came = needed:pointer(), from:pointer(), 0
+  n = 0
+  for k = 0, part.ranks - 1 do
+    local is_own = k == part.rank
+    each_run(p.first_needed, p.needed, k, function(first, last)
+      for row = first, last - 1 do
+        rows[n], places[n], n = row, is_own and -1 or came, n + 1
+        if not is_own then came = came + 1 end
+      end
+    end)
+  end
+  for i = n, tonumber(needed.h0) - 1 do rows[i] = -1 end
+end
+
+-- Adds to what was sent.
+local function count(part, sent, now)
+  local counts = { now.messages, now.bytes, now.needed, part.rank == 0 and 1 or 0 }
+  for i = 1, M.SENT do sent:set(i - 1, sent(i - 1) + counts[i]) end
+end
+
+--- All ranks: exchange what is packed.
+---@param packed celer.view|false  false: no rank gives anything
+function M.exchange(part, sent, plan, packed, came, row_bytes)
+  open()
+  local now = ffi.new "cel_image_traffic"
+  communicator.check(C.cel_image_exchange(part.comm.comm, (plan:pointer()), row_bytes,
+    packed and (packed:pointer()) or nil, (came:pointer()), now))
+  count(part, sent, now)
 end
 
 -- Memory for messages, of this lane.
@@ -332,8 +409,7 @@ function M.bring(part, sent, plan, data, copy, rows, row_bytes)
   local now = ffi.new "cel_image_traffic"
   communicator.check(C.cel_image_bring(part.comm.comm, (plan:pointer()), rows, row_bytes,
     (data:pointer()), (copy:pointer()), room_of(part), now))
-  local counts = { now.messages, now.bytes, now.needed, part.rank == 0 and 1 or 0 }
-  for i = 1, M.SENT do sent:set(i - 1, sent(i - 1) + counts[i]) end
+  count(part, sent, now)
 end
 
 --- All ranks: what all of them have counted.

@@ -15,6 +15,7 @@ local collective = require "celer.submit.collective"
 local core = require "celer.core"
 local division = require "celer.submit.hints"
 local lane = require "celer.host.image"
+local image_rows = require "celer.submit.image_rows"
 local lists = require "celer.data.list"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
@@ -299,6 +300,7 @@ end
 ---@field spans_read? celer.future  of `spans`
 ---@field span_maps? table<integer, celer.range_mapper>  likewise
 ---@field seen table  of what the last inspection depends on
+---@field lists? celer.image_lists
 ---@field copies table<celer.image_copy, boolean>  held weakly: they are their buffers'
 
 -- Of one buffer by one plan.
@@ -308,6 +310,8 @@ end
 ---@field sent celer.buffer
 ---@field brought integer|false  how often the data had changed then; false: never
 ---@field inspections integer  of the plan, then
+---@field on_devices boolean  kernels have brought it
+---@field rooms? table  of image_rows.lua
 ---@field below? celer.image_copy  of the index that the image goes through
 
 local function make_plan(image, key, data)
@@ -330,6 +334,7 @@ end
 
 local function end_copy(copy)
   copy.plan.copies[copy] = nil
+  image_rows.forget_copy(copy)
   copy.buffer:free()
   copy.sent:free()
   copy.plan = false
@@ -340,6 +345,7 @@ local function end_plan(plan)
   plan.head:free()
   plan.words:free()
   if plan.spans then plan.spans:free() end
+  image_rows.forget(plan)
 end
 
 local function plan_of(data, image, cut)
@@ -433,7 +439,7 @@ local function inspect(plan, data, inner, cut, read)
   if not cut.alone then
     submit(nil, on_all(), lane.meet, function(cg)
       return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
-        plan.inspections, plan.rows
+        plan.inspections, plan.rows, image_rows.serves()
     end)
     plan.boxes = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
     plan.boxes.unadvised, plan.maps = true, {}
@@ -503,6 +509,12 @@ local function spans_map(spans, dims)
     table.concat(out, ",\n")), "=celer/image"))(box.new, symbol.min, symbol.max)
 end
 
+-- Of what a rank needs.
+local function map_of_boxes(plan, data)
+  plan.maps[data.dims] = plan.maps[data.dims] or boxes_map(plan.boxes:get(), data.dims)
+  return plan.maps[data.dims]
+end
+
 -- What devices of this rank read, of a copy or of the buffer: where they have memory of their own,
 -- boxes around what the rank needs. Where they have little, the rows among which a chunk's items
 -- read. The script waits for these, once for an inspection.
@@ -517,14 +529,17 @@ local function map_of(copy, data, cut, is_large)
   end
   local backend, devices = core.devices()
   local is_own = backend == "cuda" or devices > 1 or select(2, core.room()) > 0
-  if not plan.boxes or not is_own then return mapper.all end
-  if not plan.maps[data.dims] then
-    plan.maps[data.dims] = boxes_map(plan.boxes:get(), data.dims)
-  end
-  return plan.maps[data.dims]
+    or image_rows.serves()
+  return plan.boxes and is_own and map_of_boxes(plan, data) or mapper.all
 end
 
-local function bring(copy, data)
+-- Kernels bring it, but for the host, which looks into what other images go through, and where
+-- devices have little memory.
+local function bring(copy, data, planned)
+  copy.on_devices = not planned and copy.plan.rows > 0 and image_rows.serves()
+  if copy.on_devices then
+    return image_rows.bring(copy, data, map_of_boxes(copy.plan, data))
+  end
   submit(nil, on_all(), lane.bring, function(cg)
     return cg:read_write(copy.sent, mapper.all), cg:read(copy.plan.words, mapper.all),
       cg:read(data, mapper.even_split), cg:discard_write(copy.buffer, mapper.all),
@@ -593,7 +608,10 @@ local function current(data, image, cut, read, planned)
   end
   if cut.alone then return { plan = plan, buffer = data, below = inner } end
   local copy, now = copy_of(data, plan), changes(data)
-  if copy.brought ~= now or copy.inspections ~= plan.inspections then bring(copy, data) end
+  if copy.brought ~= now or copy.inspections ~= plan.inspections
+    or planned and copy.on_devices then
+    bring(copy, data, planned)
+  end
   copy.brought, copy.inspections, copy.below = now, plan.inspections, inner
   return copy
 end

@@ -1,12 +1,13 @@
 --- images.lua -- random programs of kernels in Lua that read where elements of index buffers say,
 --- beside plain Lua.
 ---
----   celer run --advice off spec/random/scripts/images.lua SEED COUNT
+---   celer run --advice off spec/random/scripts/images.lua SEED COUNT [gpu]
 ---
 --- A kernel goes from item to rows and entries: through `next` from row to row, by offsets and
 --- pairs from a row to entries, by `to` from an entry to a row; and reads on the way. Plain Lua
---- runs the same text on tables. Between the steps data and indices change. Says at the end
---- how often what occurred; or the seed that fails, and the kernel.
+--- runs the same text on tables. Between the steps data and indices change. `gpu`: ranks of one
+--- device bring rows as ranks of one GPU do. Says at the end how often what occurred; or the seed
+--- that fails, and the kernel.
 local celer = require "celer"
 local core = require "celer.core"
 local dice = require "chance"
@@ -15,10 +16,14 @@ local q = celer.queue()
 
 local first, count = tonumber(arg[1]), tonumber(arg[2])
 local STEPS = 7
+local image_rows = require "celer.submit.image_rows"
+if arg[3] == "gpu" then require("celer.arrays.alone").always_parts = celer.ranks() end
 local random, between, chance, one_of = dice.random, dice.between, dice.chance, dice.one_of
 
 local seen = {}
 local function note(what) seen[what] = (seen[what] or 0) + 1 end
+local bring = image_rows.bring
+function image_rows.bring(...) note "rows by kernels"; return bring(...) end
 
 -- ---- buffers and their model -------------------------------------------------------------------
 
