@@ -47,7 +47,9 @@ template <class T, class Combined>
 __device__ __forceinline__ T across_warp(const Combined &combined, T x,
                                          unsigned mask, unsigned count) {
   const unsigned lane = thread_number() % 32;
-#pragma unroll
+  // Large values take much code to combine, which a short launch would wait
+  // for.
+#pragma unroll(sizeof(T) <= 16 ? 5 : 1)
   for (unsigned delta = 16; delta > 0; delta /= 2) {
     const T y = from_below(mask, x, delta);
     if (lane < delta && lane + delta < count) x = combined(x, y);
