@@ -52,10 +52,16 @@ function M.serves()
     and require("celer.arrays.alone").gpus() == ranks
 end
 
--- A task of our own, which no hint of the script cuts.
-local function submit(work)
+-- What no hint of the script cuts.
+local function new_group()
   local group = require("celer.submit.group").new { weights = false, oversubscribe = 1, fold = 1 }
   group:name(NAME)
+  return group
+end
+
+-- A task of our own.
+local function submit(work)
+  local group = new_group()
   work(group)
   require("celer.submit.group").close(group)
 end
@@ -106,19 +112,28 @@ local function share_of(rows, ranks, all)
   end
 end
 
--- Submits a kernel for so many items of each rank.
-local function run(all, kernel, declare)
+-- Submits a kernel for so many items of each rank. `kept`: what it came to with these buffers.
+local function run(kept, used, all, kernel, declare)
+  local groups, range = require "celer.submit.group", { all * select(2, core.rank()) }
+  local task = kept.task
+  if task then
+    for i = 1, #used do task.list[task.at[i]] = used[i].handle end
+    return groups.submit_kept(task)
+  end
   submit(function(cg)
     cg:hint { granularity = all }
-    cg:parallel_for({ all * select(2, core.rank()) }, kernel, declare(cg))
+    cg:parallel_for(range, kernel, declare(cg))
   end)
+  local cg = new_group()
+  cg:hint { granularity = all }
+  kept.task = groups.keep(cg, range, kernel, declare(cg))
 end
 
 -- Where rows that go and rows that come lie, of a copy.
 local function rooms_of(copy, data, lists, row)
   if copy.rooms and copy.rooms.lists == lists then return copy.rooms end
   M.forget_copy(copy)
-  copy.rooms = { lists = lists,
+  copy.rooms = { lists = lists, pack = {}, unpack = {},
     packed = buffers.apart(data.type, { math.max(lists.gives, 1) * row }, { name = data.name }),
     came = buffers.apart(data.type, { math.max(lists.gets, 1) * row }, { name = data.name }) }
   return copy.rooms
@@ -137,7 +152,7 @@ function M.bring(copy, data, map)
   local packed, came = rooms.packed, rooms.came
   if lists.gives > 0 then
     local items = lists.gives * row
-    run(items, list.image_pack, function(cg)
+    run(rooms.pack, { lists.given, data, packed }, items, list.image_pack, function(cg)
       return cg:read(lists.given, all), cg:read(data, share_of(rows, ranks, items)),
         cg:discard_write(packed, all), items, row, deep
     end)
@@ -148,7 +163,8 @@ function M.bring(copy, data, map)
       cg:discard_write(came, all), data.type.size * row)
   end)
   local items = math.max(lists.needs, 1) * row
-  run(items, list.image_unpack, function(cg)
+  local used = { lists.needed, lists.from, came, data, copy.buffer }
+  run(rooms.unpack, used, items, list.image_unpack, function(cg)
     return cg:read(lists.needed, all), cg:read(lists.from, all), cg:read(came, all),
       cg:read(data, share_of(rows, ranks, items)), cg:discard_write(copy.buffer, map), items, row,
       deep
