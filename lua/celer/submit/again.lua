@@ -286,6 +286,9 @@ end
 function M.road(kernel, group, at, range, ...)
   local groups = require "celer.submit.group"
   local made = functions.arrange(group, range, kernel, ...)
+  for _, argument in ipairs(made.call.arguments) do
+    if argument.what == "route" then return false end
+  end
   local reduces = made.variant.kernel.reduces
   if reduces and at then return nil end
   local text = setmetatable({ kept = {}, places = {}, variables = {}, compares = reduces }, Text)

@@ -60,6 +60,25 @@ end
 setup = setup:gsub("index i, int r", "long i, int r")
 
 describe("a route", function()
+  everywhere("and reduces, again and again in a kernel in Lua", [==[
+local out, total = celer.buffer("double", 8, { init = 0 }), celer.scalar("double", 0)
+local spread = celer.kernel(function(i, out, sum, t)
+  out:push((i + t) % 8, i)
+  sum:add(i * t)
+end)
+local want, sum
+for t = 1, 6 do
+  spread(20, celer.route(out, "sum"), celer.sum(total), t)
+  want, sum = {}, 0
+  for i = 0, 19 do
+    want[(i + t) % 8] = (want[(i + t) % 8] or 0) + i
+    sum = sum + i * t
+  end
+end
+same("total", total(), sum)
+for c = 0, 7 do same("out", out(c), want[c]) end
+]==])
+
   everywhere("combines in the order of items and of their pushes", setup .. [==[
 local out = celer.buffer("double", { 9 }, { name = "out" })
 local t = {}
