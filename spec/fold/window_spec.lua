@@ -433,6 +433,18 @@ describe("the window of folds", function()
     assert.equal("0-13 27-32, 0-11 29-32, 0-8", of(0, 8))
     assert.equal("15-32 0-3, 17-32 0-1, 20-30", of(20, 30))
     assert.equal("0-32, 1-31, 4-28", of(4, 28))
+    local function turning(first, last)
+      local text = {}
+      for s = 0, 2 do
+        local box = c.cel_fold_turning_box(fold.folded, s, rules.box({ first }, { last }))
+        text[s + 1] = box_text(box, 1)
+      end
+      return table.concat(text, ", ")
+    end
+    assert.equal("5-25, 7-23, 10-20", turning(10, 20))
+    assert.equal("-5-13, -3-11, 0-8", turning(0, 8))
+    assert.equal("15-35, 17-33, 20-30", turning(20, 30))
+    assert.equal("0-32, 1-31, 4-28", turning(4, 28))
     assert.equal("4-26", image(fold, 0, rules.box({ 10 }, { 20 })))
     assert.equal("0-14 26-32", image(fold, 0, rules.box({ 0 }, { 8 })))
     assert.equal("0-4 14-32", image(fold, 0, rules.box({ 20 }, { 30 })))
