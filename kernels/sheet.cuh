@@ -22,6 +22,30 @@ template <class First, class... Rest> struct nth_of<0, First, Rest...> {
   using type = First;
 };
 
+// Copies to shared memory that are on their way until all are waited for. On a
+// processor, where specs have blocks, they are there at once.
+#ifdef __CUDA_ARCH__
+static constexpr bool copies_ahead = __CUDA_ARCH__ >= 800;
+#else
+static constexpr bool copies_ahead = true;
+#endif
+template <int Bytes>
+static __device__ __forceinline__ void copy_ahead(void *to, const void *from) {
+#ifndef __CUDA_ARCH__
+  __builtin_memcpy(to, from, Bytes);
+#elif __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
+                   unsigned(__cvta_generic_to_shared(to))),
+               "l"(from), "n"(Bytes)
+               : "memory");
+#endif
+}
+static __device__ __forceinline__ void await_copies() {
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 // `High` rows are a warp's. Ahead: a block asks for the sheet that it has next
 // while it computes one.
 template <class L, int High, bool Ahead, class All, class... Steps>
@@ -38,7 +62,7 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
   static constexpr int left = lanes_of::left, right = lanes_of::right;
   static constexpr int useful = lanes_of::useful;
   static constexpr int high = High;
-  static constexpr bool ahead = Ahead && __CUDA_ARCH__ >= 800;
+  static constexpr bool ahead = Ahead && copies_ahead;
 
   template <int S> using step_at = typename nth_of<S, Steps...>::type;
   static constexpr int above(int s) {
@@ -153,12 +177,10 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
     for (int r = 0; r < high; ++r) {
       const unsigned char *from =
           a.from + lanes_of::place_in(a, t.i + r, t.x) * Of::size;
-      const unsigned to = unsigned(__cvta_generic_to_shared(asked<A, Of>(r)));
+      unsigned char *to = (unsigned char *)asked<A, Of>(r);
 #pragma unroll
       for (int n = 0; n < own * Of::size; n += unit)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to + n),
-                     "l"(from + n), "n"(unit)
-                     : "memory");
+        copy_ahead<unit>(to + n, from + n);
     }
   }
   template <int A, class Of>
@@ -494,9 +516,8 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
   template <int... A>
   static __device__ __forceinline__ void get_all(const packed &p, rows &all,
                                                  indices<A...>) {
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    await_copies();
     (get_asked<A, E>(p, all), ...);
-    __syncwarp();
   }
   // Whether lanes may ask for all that they load of an inner sheet.
   template <int... A>
