@@ -573,10 +573,11 @@ static uint32_t sheets_of(const cel_fused *fused, int64_t min, int64_t max,
 /* Of how many warps a sheet's blocks are: a multiprocessor has room for some,
  * of one block or of several, and sheets come in rounds. The fewer warps, the
  * more is computed twice. Into sheets[]: how many are beside each other, and
- * how many of these are behind each other; each block has some of all. */
+ * how many of these are behind each other. Where `ahead` each block has some of
+ * all; else one, which begins as soon as another one ends. */
 static void shape_sheets(const cel_cuda_device *device, int32_t d,
                          const cel_fused *fused, const cel_call *last,
-                         int32_t steps, cel__launch_shape *out,
+                         int32_t steps, bool ahead, cel__launch_shape *out,
                          int32_t sheets[2]) {
   const int32_t *around = fused->around;
   const cel_box *chunk = &last->chunk;
@@ -604,7 +605,8 @@ static void shape_sheets(const cel_cuda_device *device, int32_t d,
     if (rest > 0) takes += cost_of_round(rest * warps, steps);
     if (takes >= least) continue;
     least = takes;
-    const int64_t all = (int64_t)across * down, most = processors * at_once;
+    const int64_t all = (int64_t)across * down;
+    const int64_t most = ahead ? processors * at_once : all;
     sheets[0] = (int32_t)across;
     sheets[1] = (int32_t)down;
     *out =
@@ -612,6 +614,13 @@ static void shape_sheets(const cel_cuda_device *device, int32_t d,
                             .block = {CEL_FUSED_LANES, (uint32_t)warps, 1},
                             .each = 1};
   }
+}
+
+/* Whether a sheet's blocks may ask for all that they load of the next one. */
+static bool asks_ahead(const cel_fold_job *fold, const fold_array *array) {
+  for (int32_t a = 0; a < fold->arrays; ++a)
+    if (array[a].loads == CEL_FOLD_LOADS_ALL && !array[a].wide) return false;
+  return fold->fused->ahead;
 }
 
 CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
@@ -632,6 +641,8 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
     at += step.work->cuda->bytes;
   }
   cel_assert(at == arguments + fused->bytes);
+  for (int32_t a = 0; a < fold->arrays; ++a)
+    put_array(fold, a, arrays + (size_t)a * sizeof(fold_array));
   switch (fused->way) {
   case CEL_FUSED_CHAIN:
     cel__cuda_shape(&step, fused->reduces ? 0 : cuda->device[device].threads,
@@ -644,6 +655,7 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
     break;
   case CEL_FUSED_SHEET:
     shape_sheets(&cuda->device[device], device, fused, &step.call, fold->steps,
+                 asks_ahead(fold, (const fold_array *)(const void *)arrays),
                  &of, sheets);
     shared = of.block[1] * fused->shared_warp;
     break;
@@ -658,8 +670,6 @@ CUresult cel__cuda_fold_enqueue(const cel_cuda *cuda, int32_t device,
   unsigned char last[ARGUMENTS];
   cel__cuda_pack(&step, of.each - 1, last);
   memcpy(arguments, last, CEL__LAUNCH_BYTES);
-  for (int32_t a = 0; a < fold->arrays; ++a)
-    put_array(fold, a, arrays + (size_t)a * sizeof(fold_array));
   if (fused->way != CEL_FUSED_CHAIN)
     put_inner(fold, (const fold_array *)(const void *)arrays,
               arguments + CEL__LAUNCH_BYTES);
