@@ -114,7 +114,7 @@ static void pick_held(cel_random r, stencil *s) {
  * has all of them. By numbers of its own. */
 static void pick_wraps(cel_random r, const program *p, stencil *s) {
   r.state ^= 0x77726170;
-  const int often = p->ranks * p->devices == 1 ? 70 : 45;
+  const int often = p->ranks * p->devices == 1 ? 70 : 50;
   if (s->in_range || s->held || !cel_random_chance(&r, often)) return;
   for (int d = 0; d < CEL_DIMS; ++d) s->wraps[d] = cel_random_chance(&r, 60);
   s->cut = cel_random_chance(&r, 40);
@@ -135,14 +135,16 @@ static void pick_stencil(chain *c) {
   if (most > 0) pick_wraps(*c->random, c->program, &c->stencil);
 }
 
-/* What all fields have; or a part of it, with a rim that nobody writes. */
+/* What all fields have; or a part of it, with a rim that nobody writes, but not
+ * where ends meet. */
 static void pick_range(chain *c) {
   const program *p = c->program;
   cel_box *range = &c->shape.range;
   *range = p->buffer[c->field[0]].extent;
   for (int i = 1; i < c->fields; ++i)
     cel_box_intersect(range, &p->buffer[c->field[i]].extent, range);
-  bool inside = chance(c, 40);
+  const bool *wraps = c->stencil.wraps;
+  bool inside = chance(c, 40) && !wraps[0] && !wraps[1] && !wraps[2];
   for (int d = 0; d < c->shape.dims && inside; ++d) {
     int64_t size = range->max[d], rim = size < 3 ? 0 : pick(c->random, 0, 2);
     range->min[d] += rim;
