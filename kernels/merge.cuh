@@ -79,17 +79,28 @@ struct merge_guess {
       if (sum > 0) atomicAdd(&guess[k], sum);
     }
   }
-  // The first place, or with `end` the last one.
+  // The first place, or with `end` the last one: a sample more than guessed, so
+  // that something lies between.
   template <class G>
   CELER_FN int64_t bound(const G &guess, int64_t run, int64_t cut,
                          int end) const {
-    const int64_t some_of = guess(2 * parts.row(run, cut) + end);
-    return parts.size(run) * some_of / samples;
+    const int64_t before = guess(2 * parts.row(run, cut) + end);
+    const int64_t at = end == 0 ? before - 1 : before + 1;
+    return parts.size(run) *
+           (at < 0         ? 0
+            : at > samples ? samples
+                           : at) /
+           samples;
   }
+  // Whether a cut that was found between its bounds, in all runs, lies there in
+  // all of them. What is before it in one run, and behind it in another, is
+  // then known to be in order.
   template <class G>
   CELER_FN bool holds(const G &guess, int64_t run, int64_t cut,
                       int64_t at) const {
-    return at >= bound(guess, run, cut, 0) && at <= bound(guess, run, cut, 1);
+    const int64_t least = bound(guess, run, cut, 0);
+    const int64_t most = bound(guess, run, cut, 1);
+    return (at > least || least == 0) && (at < most || most == parts.size(run));
   }
 };
 

@@ -49,13 +49,16 @@ kernel void sort_guess(group<1> g, in<uint64_t, 1> some, inout<uint32_t, 1> gues
 ]]
 
 local search = [[
-kernel void sort_samples(group<1> g, in<T, 1> runs, out<uint64_t, 1> told, int64_t n,
-                         int64_t count, int64_t each, int64_t most) {
+kernel void sort_samples(group<1> g, in<T, 1> runs, in<uint32_t, 1> guess,
+                         out<uint64_t, 1> told, int64_t n, int64_t count, int64_t each,
+                         int64_t most, int64_t many) {
   const celer::merge_search s = {{{n, count}, each}, most};
-  const int64_t part = g.number(0) / (s.parts.pieces() - 1);
+  const celer::merge_guess guessed = {s.parts, many};
+  const int64_t cuts = s.parts.pieces() - 1, part = g.number(0) / cuts, cut = g.number(0) % cuts;
   const celer::merge_samples to = {&told(g.number(0) * s.words()), most};
-  to.tell<T, DOWN>(g, (const celer::radix<T, DOWN>::key *)&runs(s.parts.begin(part)), 0,
-    s.parts.size(part));
+  to.tell<T, DOWN>(g, (const celer::radix<T, DOWN>::key *)&runs(s.parts.begin(part)),
+    many == 0 ? 0 : guessed.bound(guess, part, cut + 1, 0),
+    many == 0 ? s.parts.size(part) : guessed.bound(guess, part, cut + 1, 1));
 }
 kernel void sort_narrow(group<1> g, in<T, 1> runs, in<uint64_t, 1> heard, out<uint64_t, 1> told,
                         int64_t n, int64_t count, int64_t each, int64_t most,
@@ -246,49 +249,15 @@ function M.new(keys, descending, parts)
   return sort
 end
 
--- How often samples are told before they are neighbours. Of a part's run those of all parts leave
--- as many elements as lie between two samples, for each part and once more.
-local function rounds_of(n, parts, most)
-  local rounds, left = 1, math.ceil(n / parts)
+-- How often samples are told before they are neighbours. Of what lies between two places at first
+-- those of all parts leave as many elements as lie between two samples, for each part and once
+-- more.
+local function rounds_of(left, parts, most)
+  local rounds = 1
   while left > most do
     rounds, left = rounds + 1, (parts + 1) * math.ceil(left / most)
   end
   return rounds
-end
-
--- A buffer in which each part has of each run where all pieces begin: the complement where that
--- was not guessed.
-local function find_cuts(sort, runs)
-  local n, parts, each, shape = sort.n, sort.parts, sort.pieces, M.shape
-  local groups = parts * each - 1
-  local most = math.max(2 * (parts + 2),
-    math.min(shape.samples, math.floor(8 * shape.samples / groups)))
-  local words, items = (most + 2) * groups, groups * shape.looking
-  local list = kernel_for(search, sort, runs.type)
-  local of_runs, of_words = M.elements(n, parts, items), rows(words, items)
-  local heard = alone.scratch("uint64_t", parts * words, sort.keys)
-  local told = alone.scratch("uint64_t", parts * words, sort.keys)
-  local cuts = alone.scratch("int64_t", parts * sort.row, sort.keys)
-  local function run(kernel, count, declare)
-    alone.run(call, parts * count, shape.looking, kernel, declare, parts)
-  end
-  run(list.sort_samples, items, function(cg)
-    return cg:read(runs, of_runs), cg:discard_write(told, of_words), n, parts, each, most
-  end)
-  for _ = 2, rounds_of(n, parts, most) do
-    heard, told = told, heard
-    run(list.sort_narrow, items, function(cg)
-      return cg:read(runs, of_runs), cg:read(heard, all), cg:discard_write(told, of_words), n,
-        parts, each, most
-    end)
-  end
-  run(list.sort_cuts, parts * items, function(cg)
-    return cg:read(told, all), cg:read(sort.guess, all),
-      cg:discard_write(cuts, rows(sort.row, parts * items)), n, parts, each, most, sort.samples
-  end)
-  alone.done(heard, sort.keys)
-  alone.done(told, sort.keys)
-  return cuts
 end
 
 -- What is known of cuts: functions of the run and the cut, between which places it lies.
@@ -312,24 +281,72 @@ local function guessed_cuts(sort)
   local begin, seen = begins(sort.n, sort.parts), sort.guessed:get()
   local cuts = sort.parts * sort.pieces + 1
   local function bound(run, cut, last)
-    local some = tonumber(seen(2 * (run * cuts + cut) + last))
+    local some = tonumber(seen(2 * (run * cuts + cut) + last)) + 2 * last - 1
+    some = math.max(0, math.min(some, sort.samples))
     return math.floor((begin(run + 1) - begin(run)) * some / sort.samples)
   end
   return { least = function(run, cut) return bound(run, cut, 0) end,
     most = function(run, cut) return bound(run, cut, 1) end, guessed = true }
 end
 
--- What was found, and whether it all was guessed.
+-- Between how many places of a run a cut may lie.
+local function width_of(sort, known)
+  if not known then return math.ceil(sort.n / sort.parts) end
+  local width = 1
+  for run = 0, sort.parts - 1 do
+    for cut = 1, sort.parts * sort.pieces - 1 do
+      width = math.max(width, known.most(run, cut) - known.least(run, cut))
+    end
+  end
+  return width
+end
+
+-- A buffer in which each part has of each run where all pieces begin, which is looked for where it
+-- was guessed: the complement where that may be wrong.
+local function find_cuts(sort, runs, guessed)
+  local n, parts, each, shape = sort.n, sort.parts, sort.pieces, M.shape
+  local groups, many = parts * each - 1, guessed and sort.samples or 0
+  local most = math.max(2 * (parts + 2),
+    math.min(shape.samples, math.floor(8 * shape.samples / groups)))
+  local words, items = (most + 2) * groups, groups * shape.looking
+  local list = kernel_for(search, sort, runs.type)
+  local of_runs, of_words = M.elements(n, parts, items), rows(words, items)
+  local heard = alone.scratch("uint64_t", parts * words, sort.keys)
+  local told = alone.scratch("uint64_t", parts * words, sort.keys)
+  local cuts = alone.scratch("int64_t", parts * sort.row, sort.keys)
+  local function run(kernel, count, declare)
+    alone.run(call, parts * count, shape.looking, kernel, declare, parts)
+  end
+  run(list.sort_samples, items, function(cg)
+    return cg:read(runs, of_runs), cg:read(sort.guess, all), cg:discard_write(told, of_words), n,
+      parts, each, most, many
+  end)
+  for _ = 2, rounds_of(width_of(sort, guessed), parts, most) do
+    heard, told = told, heard
+    run(list.sort_narrow, items, function(cg)
+      return cg:read(runs, of_runs), cg:read(heard, all), cg:discard_write(told, of_words), n,
+        parts, each, most
+    end)
+  end
+  run(list.sort_cuts, parts * items, function(cg)
+    return cg:read(told, all), cg:read(sort.guess, all),
+      cg:discard_write(cuts, rows(sort.row, parts * items)), n, parts, each, most, many
+  end)
+  alone.done(heard, sort.keys)
+  alone.done(told, sort.keys)
+  return cuts, core.dry() or queues.new():fence(cuts, box.new({ 0 }, { sort.row }))
+end
+
+-- What was found; nothing where a guess may be wrong.
 local function found_cuts(sort, future)
-  if core.dry() then return imagined_cuts(sort, false), true end
-  local seen, list, guessed, cuts = future:get(), {}, true, sort.parts * sort.pieces + 1
+  if core.dry() then return imagined_cuts(sort, false) end
+  local seen, list, cuts = future:get(), {}, sort.parts * sort.pieces + 1
   for i = 0, sort.row - 1 do
-    local at = tonumber(seen(i))
-    guessed = guessed and at >= 0
-    list[i] = at < 0 and -1 - at or at
+    list[i] = tonumber(seen(i))
+    if list[i] < 0 then return nil end
   end
   local function cut_of(run, cut) return list[run * cuts + cut] end
-  return { least = cut_of, most = cut_of, guessed = false }, guessed
+  return { least = cut_of, most = cut_of, guessed = false }
 end
 
 -- A mapper: what is of the pieces of a chunk, of all runs.
@@ -431,11 +448,16 @@ end
 ---@param runs celer.buffer[]
 ---@param other celer.buffer
 function M.run(sort, list, runs, other)
-  local cuts = find_cuts(sort, runs[1])
-  local future = core.dry() or queues.new():fence(cuts, box.new({ 0 }, { sort.row }))
-  if sort.guessed then put(sort, guessed_cuts(sort), cuts, list, runs, other) end
-  local found, was_guessed = found_cuts(sort, future)
-  if not (sort.guessed and was_guessed) then put(sort, found, cuts, list, runs, other) end
+  local guessed = sort.guessed and guessed_cuts(sort)
+  local cuts, future = find_cuts(sort, runs[1], guessed)
+  if guessed then put(sort, guessed, cuts, list, runs, other) end
+  local found = found_cuts(sort, future)
+  if not found then
+    alone.done(cuts, sort.keys)
+    cuts, future = find_cuts(sort, runs[1])
+    found, guessed = found_cuts(sort, future), nil
+  end
+  if not guessed then put(sort, found, cuts, list, runs, other) end
   alone.done(cuts, sort.keys)
   alone.done(sort.guess, sort.keys)
 end
