@@ -211,24 +211,35 @@ local function product(self, out, spans, box, d, node)
   end
 end
 
+-- The span, empty for chunks that lack one of the needs. Each end is kept beside the other one as
+-- it was: what becomes of that may depend on the chunk's other end.
+local function emptied_span(context, span, needs)
+  local zero, width = linear.constant(0), width_of(span)
+  local late, early = zero, zero
+  for _, need in ipairs(needs) do
+    if need.late then late = linear.choose(context, "max", late, need.late) end
+    if need.early then early = linear.choose(context, "max", early, need.early) end
+  end
+  return { core = span.core, kind = span.kind,
+    low = linear.choose(context, "min", linear.shift(span.high, 1),
+      linear.add(span.low, late, width)),
+    high = linear.choose(context, "max", linear.shift(span.low, -1),
+      linear.add(span.high, early, -width)) }
+end
+
 -- The box, empty for chunks that have not what it needs.
 local function emptied(context, box)
-  local zero, out = linear.constant(0), { node = box.node, unpack(box) }
+  local out, by_place = { node = box.node, unpack(box) }, {}
   for coordinate = 0, 2 do
     local need = box.needs and box.needs[coordinate]
     local d = need and place_of_need(box, need)
     if d then
-      local width, low, high = width_of(box[d]), out[d].low, out[d].high
-      if need.late then
-        low = linear.choose(context, "min", linear.shift(high, 1),
-          linear.add(low, linear.choose(context, "max", zero, need.late), width))
-      end
-      if need.early then
-        high = linear.choose(context, "max", linear.shift(out[d].low, -1),
-          linear.add(high, linear.choose(context, "max", zero, need.early), -width))
-      end
-      out[d] = { low = low, high = high, core = box[d].core, kind = box[d].kind }
+      by_place[d] = by_place[d] or {}
+      table.insert(by_place[d], need)
     end
+  end
+  for d in ipairs(box) do
+    if by_place[d] then out[d] = emptied_span(context, box[d], by_place[d]) end
   end
   return out
 end

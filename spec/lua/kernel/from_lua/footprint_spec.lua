@@ -374,6 +374,28 @@ describe("a footprint", function()
     assert.equal(9, #by_modulo)
   end)
 
+  it("of an index that conditions on two coordinates choose is that of the parts of a chunk",
+    function()
+      local of = derive(function(y, x, u, v)
+        local p = 1
+        if y > 0 and y < n - 1 then p = (x > 0 and x < m - 1) and min(x + 1, m - 1) or 1 end
+        v[y][x] = u[y + 1 >= n and 0 or y + 1][p]
+      end, { n, m }, { 2 }, { 2 })
+      local _, map = of(1)
+      local function at(lo, hi, left, right)
+        return points(map, box.chunk(2, lo, left, nil, hi, right, nil, n, m), { n, m })
+      end
+      for lo = 0, n - 2 do
+        for hi = lo + 2, n do
+          for left = 0, m - 3, 3 do
+            local both = at(lo, hi - 1, left, left + 3)
+            for point in pairs(at(hi - 1, hi, left, left + 3)) do both[point] = true end
+            assert.same(both, at(lo, hi, left, left + 3))
+          end
+        end
+      end
+    end)
+
   it("has no boxes of ways that no item takes", function()
     local function inside(i, size)
       if i < 0 then return 0 end
