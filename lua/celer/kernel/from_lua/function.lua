@@ -2,6 +2,7 @@
 local ffi = require "ffi"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
+local complex = require "celer.data.complex"
 local edges = require "celer.kernel.from_lua.edges"
 local fields = require "celer.data.fields"
 local kernels = require "celer.kernel.kernel"
@@ -143,9 +144,10 @@ local function as_table(value, ctype)
   return out
 end
 
--- The same of what may be one.
+-- The same of what may be one; a complex number is none.
 local function record_of(given)
   if type(given) == "table" and not getmetatable(given) then return given end
+  if complex.parts(given) then return nil end
   local ctype = type(given) == "cdata" and fields.of(ffi.typeof(given))
   return ctype and ctype.fields and as_table(given, ctype) or nil
 end
