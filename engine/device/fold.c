@@ -28,16 +28,6 @@ static cel_status run_step(const cel_job *job, const cel_fold_call *step,
 
 /* ---- to spare memory ----------------------------------------------------- */
 
-/* All that steps touch of an array. */
-static cel_box hull_of(const cel_fold_job *fold, int32_t array) {
-  cel_box hull = {{0, 0, 0}, {0, 0, 0}};
-  for (int32_t s = 0; s < fold->steps; ++s)
-    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
-      if (fold->step[s].use[k].array == array)
-        hull = cel_box_hull(&hull, &fold->step[s].call.view[k].box);
-  return hull;
-}
-
 /* Around the parts of a box that lie in the memory. */
 static cel_box placed(const cel_box *box, const cel_box *memory) {
   cel_box part[CEL_BOX_PARTS], hull = {{0, 0, 0}, {0, 0, 0}};
@@ -46,33 +36,25 @@ static cel_box placed(const cel_box *box, const cel_box *memory) {
   return hull;
 }
 
-/* The array as it was before, where that is of account; the rest is nothing
- * that a kernel should look at. */
+/* The array as it was before, where steps touch it and that is of account; the
+ * rest is nothing that a kernel should look at. Between what they touch at both
+ * ends of a range that meet there need not even be memory. */
 static cel_layout load(const cel_fold_job *fold, int32_t a) {
   const cel_fold_array *array = &fold->array[a];
-  const cel_box touched = hull_of(fold, a);
-  const cel_box hull = placed(&touched, &array->memory.box);
+  const cel_box *all = &array->memory.box, none = {{0, 0, 0}, {0, 0, 0}};
+  const cel_box *range = &fold->step[0].call.range;
+  const cel_box *const without[] = {[CEL_FOLD_LOADS_NOTHING] = all,
+                                    [CEL_FOLD_LOADS_RIM] = range,
+                                    [CEL_FOLD_LOADS_ALL] = &none};
+  const cel_box *left_out = without[cel_fold_loads_of(fold, a)];
+  const cel_box touched = cel_fold_touched(fold, a);
+  const cel_box hull = placed(&touched, all);
   size_t bytes = (size_t)cel_box_volume(&hull) * array->element_size;
   cel_layout tile = {memset(cel_alloc(bytes), 0xcb, bytes), hull};
-  cel_box parts[CEL_BOX_PARTS];
-  int32_t n = 0;
-  switch (cel_fold_loads_of(fold, a)) {
-  case CEL_FOLD_LOADS_NOTHING: break;
-  case CEL_FOLD_LOADS_RIM:
-    for (int d = 0; d < CEL_DIMS; ++d) {
-      const cel_box *range = &fold->step[0].call.range;
-      parts[n] = parts[n + 1] = hull;
-      parts[n++].max[d] = range->min[d];
-      parts[n++].min[d] = range->max[d];
-    }
-    break;
-  case CEL_FOLD_LOADS_ALL:
-    n = cel_box_on_ring(&touched, &array->memory.box, parts);
-    break;
-  }
-  for (int32_t i = 0; i < n; ++i)
-    if (!cel_box_is_empty(&parts[i]))
-      cel_copy_box(&array->memory, &tile, &parts[i], array->element_size);
+  cel_box part[CEL_BOX_PARTS], box[6];
+  for (int32_t n = cel_box_on_ring(&touched, all, part); n-- > 0;)
+    for (int i = cel_box_subtract(&part[n], left_out, box); i-- > 0;)
+      cel_copy_box(&array->memory, &tile, &box[i], array->element_size);
   return tile;
 }
 

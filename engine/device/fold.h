@@ -139,6 +139,17 @@ static inline cel_fold_loads cel_fold_loads_of(const cel_fold_job *fold,
   return loads;
 }
 
+/* Around all that steps touch of array `a`: a device that computes them at once
+ * may load any of it. Thread: any. */
+static inline cel_box cel_fold_touched(const cel_fold_job *fold, int32_t a) {
+  cel_box hull = {{0, 0, 0}, {0, 0, 0}};
+  for (int32_t s = 0; s < fold->steps; ++s)
+    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
+      if (fold->step[s].use[k].array == a)
+        hull = cel_box_hull(&hull, &fold->step[s].call.view[k].box);
+  return hull;
+}
+
 /* Whether all steps compute what lies within the last one's chunk, which is
  * what CEL_FOLD_TO_SPARE leaves of each array. Thread: any. */
 static inline bool cel_fold_narrows(const cel_fold_job *fold) {

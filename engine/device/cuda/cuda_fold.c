@@ -408,11 +408,7 @@ cel_fold_manner cel__cuda_folds(int32_t device, cel_fold_job *fold) {
 static cel_box readable(const cel_fold_job *fold, int32_t array) {
   enum { ANY = 1 << 30 };
   const cel_box *range = &fold->step[0].call.range;
-  cel_box hull = {{0, 0, 0}, {0, 0, 0}};
-  for (int32_t s = 0; s < fold->steps; ++s)
-    for (int32_t k = 0; k < fold->step[s].call.views; ++k)
-      if (fold->step[s].use[k].array == array)
-        hull = cel_box_hull(&hull, &fold->step[s].call.view[k].box);
+  cel_box hull = cel_fold_touched(fold, array);
   for (int d = 0; d < 2 && fold->fused->torus; ++d)
     if (hull.max[d] - hull.min[d] >= range->max[d]) {
       hull.min[d] = -ANY;
