@@ -251,6 +251,16 @@ static cel_fold_manner folds(cel_backend *b, int32_t device,
              : CEL_FOLD_PLAIN;
 }
 
+/* So have those of a box that may leave `ring`, whose ends meet. */
+static void check_on_ring(const simulated *s, cel_job job, const cel_box *box,
+                          const cel_box *ring, const cel_layout *layout) {
+  cel_box part[CEL_BOX_PARTS];
+  for (int32_t n = cel_box_on_ring(box, ring, part); n-- > 0;) {
+    job.box = part[n];
+    check_committed(s, &job, layout);
+  }
+}
+
 static void check_fold(const simulated *s, int32_t device, const cel_job *job) {
   for (const cel_fold_job *f = job->fold; f != NULL; f = f->next) {
     for (int32_t i = 0; i < f->steps; ++i)
@@ -266,18 +276,17 @@ static void check_fold(const simulated *s, int32_t device, const cel_job *job) {
     for (int32_t i = 0; i < f->arrays; ++i) {
       const cel_fold_array *a = &f->array[i];
       const cel_call *last = &f->step[f->steps - 1].call;
-      cel_box part[CEL_BOX_PARTS];
-      cel_job chunk = {.ticket = job->ticket, .element_size = a->element_size};
+      const cel_box touched = cel_fold_touched(f, i);
+      const cel_job of = {.ticket = job->ticket,
+                          .element_size = a->element_size};
       if (f->manner != CEL_FOLD_TO_SPARE) continue;
       if (cel_fold_needs_spare(f, i) != (a->spare != NULL))
         cel_bug("job %llu: array %d has spare memory, or none",
                 (unsigned long long)job->ticket, i);
-      if (a->spare == NULL) continue;
-      for (int32_t n = cel_box_on_ring(&last->chunk, &last->range, part);
-           n-- > 0;) {
-        chunk.box = part[n];
-        check_committed(s, &chunk, &(cel_layout){a->spare, a->memory.box});
-      }
+      check_on_ring(s, of, &touched, &a->memory.box, &a->memory);
+      if (a->spare != NULL)
+        check_on_ring(s, of, &last->chunk, &last->range,
+                      &(cel_layout){a->spare, a->memory.box});
     }
   }
 }
