@@ -218,15 +218,15 @@ local function is_coordinate(form)
 end
 
 -- What the conditions say that hold in the block: which values it is above or below, and then
--- which it is not. That the loops around it run leaves items at their own coordinates.
+-- which it is not.
 local function narrow(self, form, low, high, block, to)
-  local others, own = {}, is_coordinate(form)
+  local others = {}
   for _, fact in ipairs(paths.facts(block, to)) do
     local below, above = uniform(self, affine.add(form, fact, -1)),
       uniform(self, affine.add(form, fact, 1))
     if fact.differs then
       others[#others + 1] = below or above
-    elseif not (own and fact.of_loops) then
+    else
       if below then low = tighter(self, "max", low, aligned(self, form, below, true)) end
       if above then high = tighter(self, "min", high, aligned(self, form, above)) end
     end

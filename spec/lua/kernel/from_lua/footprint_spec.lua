@@ -178,10 +178,10 @@ describe("a footprint", function()
     holds("celer.box({ chunk.min[0] }, { 3 })", function(i, u, v)
       for k = i, 2 do v[i] = v[i] + u[k] end
     end, { 1 }, { 1 })
-    holds("celer.box({ celer.min(2, chunk.min[0]) + chunk.min[0] }, { chunk.max[0] + 2 })",
-      function(i, u, v)
-        for k = i, 2 do v[i] = v[i] + u[k + i] end
-      end, { 1 }, { 1 })
+    holds("celer.box({ celer.min(2, chunk.min[0]) + chunk.min[0] }, "
+      .. "{ celer.min(2, chunk.max[0] - 1) + 3 })", function(i, u, v)
+      for k = i, 2 do v[i] = v[i] + u[k + i] end
+    end, { 1 }, { 1 })
     holds(nil, function(i, u, v)
       for k = 2, i, -1 do v[i] = v[i] + u[min(max(k + i, 0), n - 1)] end
     end, { 1 }, { 1 })
@@ -191,14 +191,20 @@ describe("a footprint", function()
     holds(nil, function(i, u, v)
       for k = 2 * i, i + 1 do v[i] = v[i] + u[min(k, n - 1)] end
     end, { 1 }, { 1 })
-    holds("celer.box({ chunk.min[0], celer.min(chunk.min[0] + 1, n - 1) }, { chunk.max[0], n })",
-      function(i, u, v)
-        for k = i + 1, n - 1 do v[i] = v[i] + u[i][k] end
-      end, { 2 }, { 1 })
-    holds("celer.box({ chunk.min[0], 0 }, { chunk.max[0], celer.max(0, chunk.max[0] - 2) + 1 })",
-      function(i, u, v)
-        for k = 0, i - 1 do v[i] = v[i] + u[i][k] end
-      end, { 2 }, { 1 })
+    holds("celer.box({ chunk.min[0], celer.min(chunk.min[0] + 1, n - 1) }, "
+      .. "{ celer.min(chunk.max[0] - 1, n - 2) + 1, n })", function(i, u, v)
+      for k = i + 1, n - 1 do v[i] = v[i] + u[i][k] end
+    end, { 2 }, { 1 })
+    holds("celer.box({ celer.max(1, chunk.min[0]), 0 }, "
+      .. "{ chunk.max[0], celer.max(0, chunk.max[0] - 2) + 1 })", function(i, u, v)
+      for k = 0, i - 1 do v[i] = v[i] + u[i][k] end
+    end, { 2 }, { 1 })
+    holds(nil, function(i, u, v)
+      for k = i, 1 do v[i] = v[i] + u[i][(i - k) % n] end
+    end, { 2 }, { 1 })
+    holds(nil, function(i, u, v)
+      for k = 2 * i, i + 3 do v[i] = v[i] + u[i][k] + u[n - 1 - i][k + 1] end
+    end, { 2 }, { 1 })
   end)
 
   it("of what wraps around by a captured number is as of that number", function()
