@@ -447,9 +447,12 @@ static uint64_t least_room(const cel_backend *b) {
   return least;
 }
 
-/* The least of what ranks have, where that is a limit; 0: none. */
-static cel_status share_least(cel_session *s, uint64_t own, uint64_t *out) {
+/* The least of what ranks have, where that is a limit; 0: none, or a rank that
+ * `has_none`. */
+static cel_status share_least(cel_session *s, uint64_t own, bool has_none,
+                              uint64_t *out) {
   int64_t least = own > 0 && own < INT64_MAX ? -(int64_t)own : -INT64_MAX;
+  if (has_none) least = 0;
   CEL_TRY(all_reduce_max(s, &least));
   *out = least == -INT64_MAX ? 0 : (uint64_t)-least;
   return CEL_E_OK;
@@ -460,11 +463,10 @@ static cel_status share_least(cel_session *s, uint64_t own, uint64_t *out) {
  * once: who starts its devices a second time meets nobody. */
 static cel_status share_room(cel_session *s) {
   const cel_backend *b = s->backend;
-  bool one = b != NULL && b->devices == 1, other = !one;
-  CEL_TRY(share_least(s, one && b->grain > 0 ? least_room(b) : 0, &s->room));
-  CEL_TRY(find_any(s, &other));
-  if (other) s->room = 0;
-  CEL_TRY(share_least(s, least_room(b), &s->device_room));
+  uint64_t own = least_room(b);
+  bool one = b != NULL && b->devices == 1;
+  CEL_TRY(share_least(s, one && b->grain > 0 ? own : 0, !one, &s->room));
+  CEL_TRY(share_least(s, own, false, &s->device_room));
   s->has_room = b != NULL || s->transport->ranks > 1;
   return CEL_E_OK;
 }
