@@ -31,6 +31,24 @@ q:wait()
     assert.equal(0, r.status)
   end)
 
+  it("is reduced in slices that go on from each other, each by a grid that strides", function()
+    if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
+    local r = run([==[
+local k = celer.kernel [=[
+  kernel void line(item<1> it, reducer<long> s) { s += 1; }
+  kernel void plane(item<2> it, reducer<int, 1> h) { h(it[0]) += 1; }
+]=]
+local s, h = celer.buffer("int64_t"), celer.buffer("int", 2)
+q:submit(function(cg) cg:parallel_for({ 2 ^ 31 + 2000 }, k.line, cg:reduce(s, "sum")) end)
+q:submit(function(cg) cg:parallel_for({ 2, 2 ^ 31 }, k.plane, cg:reduce(h, "sum")) end)
+q:wait()
+]==])
+    -- The array begins with a launch of its own.
+    assert.equal(("launch 1024 1 1 of 256 1 1\n"):rep(2) .. "launch 8 1 1 of 256 1 1\n"
+      .. "launch 1 1 1 of 256 1 1\n" .. ("launch 2048 1 1 of 64 2 1\n"):rep(2), r.stderr)
+    assert.equal(0, r.status)
+  end)
+
   it("has several rows to a thread where a grid would have too many, or the GPU has few threads",
     function()
       if cuda.no_nvrtc then return pending(cuda.no_nvrtc) end
@@ -81,6 +99,50 @@ q:wait()
     assert.equal(1, r.status)
     assert.matches("kernel g: a GPU computes less than 2%^31 items of a dimension at once, not "
       .. "2147483648", r.stderr)
+  end)
+
+  it("is reduced whole on a GPU", function()
+    if cuda.no_gpu then return pending(cuda.no_gpu) end
+    local r = script.run([==[
+local n = 2 ^ 31 + 1000
+local k = celer.kernel [=[
+  kernel void line(item<1> it, reducer<int64_t> sum, reducer<int64_t> most, reducer<int64_t, 1> h,
+                   reducer<double> exact) {
+    sum += it[0];
+    most.combine(it[0]);
+    h(it[0] % 5) += 1;
+    exact += it[0] % 3;
+  }
+  kernel void plane(item<2> it, reducer<int64_t> sum, reducer<int64_t, 1> h) {
+    sum += it[0] + 1;
+    h(it[0]) += it[1] % 2;
+  }
+]=]
+local sum, most, h = celer.buffer("int64_t"), celer.buffer("int64_t"), celer.buffer("int64_t", 5)
+local exact, two = celer.buffer("double"), celer.buffer("int64_t", 2)
+for turn = 1, 2 do
+  q:submit(function(cg)
+    cg:parallel_for(n, k.line, cg:reduce(sum, "sum"), cg:reduce(most, "max"),
+      cg:reduce(h, "sum", { include_current = turn == 2 }),
+      cg:reduce(exact, "sum", { reproducible = true }))
+  end)
+  local a, b, c, d = q:wait(sum, most, h, exact)
+  same("sum", a(), (n - 1) * (n / 2LL))
+  same("most", b(), n - 1)
+  for r = 0, 4 do same("h " .. r, c(r), turn * math.ceil((n - r) / 5)) end
+  local left = n % 3
+  same("exact", d(), (n - left) + (left == 2 and 1 or 0))
+end
+q:submit(function(cg)
+  cg:parallel_for({ 2, n }, k.plane, cg:reduce(sum, "sum"), cg:reduce(two, "sum"))
+end)
+local a, c = q:wait(sum, two)
+same("plane", a(), 3 * n)
+same("of it", c(1), n / 2)
+print "checked"
+]==], { devices = 1 }, { before = { "--backend", "cuda", "--no-sample" } })
+    assert.equal("", r.stderr)
+    assert.equal("checked\n", r.stdout)
   end)
 
   it("is computed item by item on a GPU", function()

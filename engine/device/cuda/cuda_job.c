@@ -257,12 +257,28 @@ static bool is_countable(const cel_box *chunk) {
   return true;
 }
 
+/* How far a slice goes of what 31 bits do not count. */
+static void slice(const cel_box *chunk, int64_t step[CEL_DIMS]) {
+  for (int d = 0; d < CEL_DIMS; ++d) {
+    int64_t size = chunk->max[d] - chunk->min[d];
+    step[d] = size < SLICE ? size : SLICE;
+  }
+}
+
+/* What is launched first: all of it, or a slice. */
+static cel_box first_of(const cel_box *chunk) {
+  int64_t step[CEL_DIMS];
+  if (is_countable(chunk)) return *chunk;
+  slice(chunk, step);
+  return cel_box_piece(chunk, step, 0);
+}
+
 /* Items by themselves are launched slice by slice. */
 static cel_status check_launch(const cel_job *job) {
   const cel_box *chunk = &job->call.chunk;
   const cel_work *work = job->work;
-  if (is_countable(chunk) || (work->work_group[0] == 0 && work->reducers == 0 &&
-                              !work->combines && work->cuda->block[0] == 0))
+  if (is_countable(chunk) || (work->work_group[0] == 0 && !work->combines &&
+                              work->cuda->block[0] == 0))
     return CEL_E_OK;
   for (int d = 0; d < CEL_DIMS; ++d)
     if (chunk->max[d] - chunk->min[d] > INT32_MAX)
@@ -294,16 +310,16 @@ static CUresult launch_kernel(const launching *l, const uint32_t grid[3],
                                       l->stream, params, NULL);
 }
 
-/* A chunk that 31 bits do not count. */
+/* A chunk that 31 bits do not count. Each slice goes on with what others have
+ * reduced. */
 static CUresult launch_slices(const launching *l) {
   const cel_box *chunk = &l->job->call.chunk;
+  const bool reduces = l->job->work->reducers > 0;
   int64_t step[CEL_DIMS], n = 1;
   CUresult code = CUDA_SUCCESS;
-  for (int d = 0; d < CEL_DIMS; ++d) {
-    int64_t size = chunk->max[d] - chunk->min[d];
-    step[d] = size < SLICE ? size : SLICE;
-    n *= (size + step[d] - 1) / step[d];
-  }
+  slice(chunk, step);
+  for (int d = 0; d < CEL_DIMS; ++d)
+    n *= (chunk->max[d] - chunk->min[d] + step[d] - 1) / step[d];
   launch where;
   memcpy(&where, l->arguments, sizeof where);
   for (int64_t i = 0; i < n && code == CUDA_SUCCESS; ++i) {
@@ -314,9 +330,13 @@ static CUresult launch_slices(const launching *l) {
       where.extent[d] = (uint32_t)(part.max[d] - part.min[d]);
     }
     shape(&part, l->job->work->cuda, l->threads, &of);
-    where.flags = of.each - 1;
+    if (reduces)
+      cel__cuda_reduce_grid(of.block, of.grid);
+    else
+      where.flags = of.each - 1;
     memcpy(l->arguments, &where, sizeof where);
     code = launch_kernel(l, of.grid, of.block);
+    if (reduces) where.flags |= CEL__LAUNCH_ONTO;
   }
   return code;
 }
@@ -424,9 +444,9 @@ static cel_status put_call(const putting *p, const cel_job *job,
                  .arguments = arguments};
   cel__launch_shape of = {.each = 1};
   if (job->work->reducers > 0) l.threads = 0; /* strides itself */
+  cel_box first = first_of(&job->call.chunk); /* later slices have their own */
   if (job->work->work_group[0] == 0 && !job->work->combines &&
-      is_countable(&job->call.chunk) && /* else each slice has its own */
-      !shape(&job->call.chunk, kernel, l.threads, &of))
+      !shape(&first, kernel, l.threads, &of))
     return cel_fail(CEL_E_RANGE,
                     "kernel %s: a grid has at most %d blocks in y and z; use "
                     "larger blocks, or more devices",
