@@ -265,6 +265,13 @@ local function submit_kept(kept)
   return DONE
 end
 
+-- Whether it reduces by an operator whose identity may hold other values without being another.
+local function may_change(given)
+  local operator = getmetatable(given) == functions.Reduction and given.operator
+  local kind = type(operator) == "table" and type(operator.identity)
+  return kind == "table" or kind == "cdata"
+end
+
 -- A road for a kernel that reduces.
 local function road_of_reduction(text, groups, group, range, made, n)
   if #text.variables > MOST_PLACES then return false end
@@ -286,8 +293,8 @@ end
 function M.road(kernel, group, at, range, ...)
   local groups = require "celer.submit.group"
   local made = functions.arrange(group, range, kernel, ...)
-  for _, argument in ipairs(made.call.arguments) do
-    if argument.what == "route" then return false end
+  for k, argument in ipairs(made.call.arguments) do
+    if argument.what == "route" or may_change(made.given[k]) then return false end
   end
   local reduces = made.variant.kernel.reduces
   if reduces and at then return nil end

@@ -410,6 +410,24 @@ same("the largest", s(), 8)
 operator.identity = 50
 give()
 same("at least", s(), 50)
+celer.struct("most", "int value; int at;")
+local m, own = celer.buffer("most", {}), { combine = "a.value < b.value ? b : a",
+  identity = { value = -1, at = 0 } }
+local w = celer.buffer("most", 9, { init = function(i) return { value = i % 7, at = i } end })
+local find = celer.kernel(function(i, w, m) m:combine(w[i]) end)
+local in_c = celer.kernel [=[
+  kernel void find(item<1> it, in<most, 1> w, reducer<most> m) { m.combine(w(it[0])); }
+]=]
+for _, submit in ipairs {
+  function() find(9, w, celer.reduce(m, own)) end,
+  function() q:submit(function(cg) cg:parallel_for(9, in_c, cg:read(w), cg:reduce(m, own)) end) end,
+} do
+  for turn = 1, 2 do
+    own.identity.value = turn == 1 and -1 or 50
+    for _ = 1, 4 do submit() end
+    same("the largest struct", m().value, turn == 1 and 6 or 50)
+  end
+end
 ]==], nil, { shapes = { script.shapes[1] } })
 
   script.everywhere("works in groups, with barriers and with items that return", [==[
