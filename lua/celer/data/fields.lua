@@ -75,6 +75,15 @@ end
 ---@return celer.ctype
 function M.of(ctype) return read(tonumber(ctype)) end
 
+--- A number of the FFI, such as an int64_t or an enum, as Lua has it; as it is, where Lua has none
+--- like it.
+---@param x any
+---@return any
+function M.number(x)
+  local n = type(x) == "cdata" and tonumber(x)
+  return n and math.abs(n) < 2 ^ 53 and n or x
+end
+
 --- The member of a struct, also in structs of it that have no name.
 ---@param ctype celer.ctype
 ---@param name string

@@ -12,6 +12,7 @@ local balance = require "celer.submit.balance"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local core = require "celer.core"
+local fields = require "celer.data.fields"
 local functions = require "celer.kernel.from_lua.function"
 local kinds = require "celer.kernel.from_lua.kinds"
 local place = require "celer.place"
@@ -236,7 +237,7 @@ local getmetatable, next, rawequal, select, type = getmetatable, next, rawequal,
 -- A field of a table, or nothing; of a struct whose type was compared.
 local function member(t, key)
   if type(t) == "table" then return rawget(t, key) end
-  if type(t) == "cdata" then return t[key] end
+  if type(t) == "cdata" then return fields.number(t[key]) end
 end
 
 function Text:load(made, given, n, submit)

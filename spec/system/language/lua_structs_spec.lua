@@ -123,6 +123,17 @@ same("of the FFI", p(5).x + 10 * p(5).at.y, 14)
 local first = { x = 7, at = { x = 1, y = 0 } }
 celer.kernel(function(i, p) p[i] = first end)(n, p)
 same("captured", p(0).x, 7)
+ffi.cdef "enum shade { pale, dark = 3 }; struct mixed { int64_t n; enum shade s; uint64_t l[2]; };"
+local v = celer.buffer("double", n, { init = 0 })
+local count = celer.kernel(function(i, v, c, x) v[i] = v[i] + c.n * x + c.s + c.l[1] end)
+for t = 1, 6 do count(n, v, ffi.new("struct mixed", { -t, t % 2 * 3, { 9, 100 } }), 0.5) end
+same("integers and enums of the FFI", v(4), -10.5 + 9 + 600)
+local as_sum = celer.kernel(function(i, s, c) s:add(c.n + c.s) end)
+local sum = celer.buffer("double", {})
+for t = 0, 5 do
+  as_sum(n, celer.sum(sum), ffi.new("struct mixed", { t % 3, "dark" }))
+  same("likewise, summed", sum(), n * (t % 3 + 3))
+end
 local function fails(words, f, ...)
   local ok, message = pcall(celer.kernel(f), n, u, ...)
   same(words .. " in " .. tostring(message), not ok and tostring(message):find(words, 1, true)
@@ -134,6 +145,10 @@ fails("'c.w' is given where the kernel is submitted, and looked up by a number h
 fails("a number, a boolean or a struct", function(i, u, c) u[i] = c end, "text")
 fails("it takes a string", function(i, u, c) u[i] = c.x end, { x = "text" })
 fails("it takes a table", function(i, u, c) u[i] = c end, { x = 1 })
+fails("'c.n' is 9007199254740993LL, a number of the FFI: a kernel takes those of Lua",
+  function(i, u, c) u[i] = c.n end, ffi.new("struct mixed", { 2LL ^ 53 + 1 }))
+local large = 5LL
+fails("'large' is 5LL, a number of the FFI", function(i, u) u[i] = large end)
 ]==])
 
   script.everywhere("is refused with its line where it is not right", [==[

@@ -74,6 +74,9 @@ local function refuse(self, value, path)
       .. "is submitted", path, noun == "a buffer" and "the buffer " .. value.name or noun)
   elseif value == nil then
     self.fail("'%s' is nil where the kernel is submitted", path)
+  elseif noun == "a cdata" and tonumber(value) then
+    self.fail("'%s' is %s, a number of the FFI: a kernel takes those of Lua, which are exact up to "
+      .. "2^53, as tonumber gives them", path, tostring(value))
   end
   self.fail("the kernel captures '%s', %s: it may capture numbers, booleans, functions and "
     .. "tables of these", path, noun == "a table" and "a table with a metatable" or noun)

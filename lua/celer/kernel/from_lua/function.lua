@@ -121,8 +121,7 @@ local function with_edge(argument, map, edge)
   return argument
 end
 
--- A struct of the FFI as a table of its numbers; of those that Lua has no numbers for, what the
--- FFI has.
+-- A struct of the FFI as a table of its numbers.
 local function as_table(value, ctype)
   local out = {}
   for _, field in ipairs(ctype.fields) do
@@ -132,8 +131,10 @@ local function as_table(value, ctype)
       x = as_table(x, type_)
     elseif type_.plain and type_.of.class then
       local list = {}
-      for k = 0, type_.count - 1 do list[k] = x[k] end
+      for k = 0, type_.count - 1 do list[k] = fields.number(x[k]) end
       x = list
+    elseif type_.class then
+      x = fields.number(x)
     end
     if field.name then
       out[field.name] = x
