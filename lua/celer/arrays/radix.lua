@@ -7,6 +7,7 @@ local alone = require "celer.arrays.alone"
 local contents = require "celer.data.contents"
 local mapper = require "celer.mapper.builtin"
 local merge = require "celer.arrays.merge"
+local merge_cuts = require "celer.arrays.merge_cuts"
 
 local M = {}
 
@@ -97,7 +98,7 @@ function M.parts(keys)
   if n == 0 then return 0 end
   if alone.is_alone() then return n < MOST and 1 or 0 end
   local parts = math.min(alone.gpus(), math.max(math.floor(n / M.shape.part), 1))
-  return parts <= merge.MOST and n < MOST * parts and parts or 0
+  return parts <= merge_cuts.MOST and n < MOST * parts and parts or 0
 end
 
 -- What all passes of a sort are given.
@@ -120,7 +121,7 @@ end
 -- The words of the parts of a chunk that has so many items of each.
 local function state_of(sort, items)
   if sort.parts == 1 then return mapper.all end
-  return merge.rows(sort.state.size[0] / sort.parts, items)
+  return merge_cuts.rows(sort.state.size[0] / sort.parts, items)
 end
 
 -- Puts keys and their places in order by one digit, from one copy to the other. `places` are
@@ -128,7 +129,7 @@ end
 local function by_digit(sort, pass, from, to, places)
   local n, group = from.size[0], M.shape.threads
   local items = sort.tiles * group
-  local part = merge.elements(n, sort.parts, items)
+  local part = merge_cuts.elements(n, sort.parts, items)
   local how = not places and "none" or pass == 0 and "first" or "next"
   local kernel = kernel_for(one_pass, from.type, sort.descending, sort.parts, how)
   alone.run(call, sort.parts * items, group, kernel, function(cg)
@@ -166,7 +167,7 @@ local function count_digits(sort)
   local items = math.min(COUNTERS, math.ceil(n / sort.parts / COUNTING)) * COUNTING
   local kernel = kernel_for(count, keys.type, sort.descending, sort.parts)
   alone.run(call, sort.parts * items, COUNTING, kernel, function(cg)
-    return cg:read(keys, merge.elements(n, sort.parts, items)),
+    return cg:read(keys, merge_cuts.elements(n, sort.parts, items)),
       cg:read_write(sort.state, state_of(sort, items)), sort.tiles, n, sort.parts
   end, sort.parts)
 end
@@ -195,7 +196,7 @@ function M.words(n, tile) return (4 + 1 + 2 * math.ceil(n / tile)) * DIGITS end
 local function take_by(places, from, to, parts)
   local n = from.size[0]
   local items = math.ceil(n / parts)
-  local part = merge.elements(n, parts, items)
+  local part = merge_cuts.elements(n, parts, items)
   alone.run(call, parts * items, nil, kernel_for(take, from.type, false, parts), function(cg)
     return cg:read(places, part), cg:read(from, part), cg:discard_write(to, part), n, parts
   end, parts)
@@ -205,7 +206,7 @@ end
 local function sort_parts(sort, list)
   local keys, n, taken = sort.keys, sort.keys.size[0], {}
   local room = { alone.scratch(keys.type, n, keys), alone.scratch(keys.type, n, keys) }
-  local merging = merge.new(keys, sort.descending, sort.parts)
+  local merging = merge_cuts.new(keys, sort.descending, sort.parts)
   local places = run_passes(sort, keys, room, keys.type.size)
   for k = 2, #list do
     taken[k - 1] = alone.scratch(list[k].type, n, keys)

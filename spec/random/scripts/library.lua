@@ -51,9 +51,10 @@ local scan = require("celer.arrays.scan").shape -- small tiles, so that small bu
 scan.threads, scan.ordered, scan.bytes = 32, 32, 8
 if wanted.gpus then -- and few samples
   local radix, merge = require("celer.arrays.radix").shape, require("celer.arrays.merge").shape
+  local cuts = require("celer.arrays.merge_cuts").shape
   radix.each, radix.beside_places, radix.part = { 1, 1, [4] = 1, [8] = 1 }, 1, 1
-  merge.samples, merge.looking, merge.threads = 1, 32, 32
-  merge.piece, merge.guess, merge.guessed = 1, 32, 6
+  merge.threads, cuts.samples, cuts.looking = 32, 1, 32
+  cuts.piece, cuts.guess, cuts.guessed = 1, 32, 6
   merge.each = { 2, 2, [4] = 3, [8] = 2 }
   alone.always_shared = true
 end
@@ -61,8 +62,8 @@ end
 -- Of guesses some are wrong, where there is no margin.
 local function choose_parts()
   if not wanted.gpus then return end
-  local merge = require("celer.arrays.merge").shape
-  alone.always_parts, merge.pieces, merge.margin = between(1, 8), between(1, 3), between(0, 1)
+  local cuts = require("celer.arrays.merge_cuts").shape
+  alone.always_parts, cuts.pieces, cuts.margin = between(1, 8), between(1, 3), between(0, 1)
 end
 
 local function is_float(type_) return type_ == "float" or type_ == "double" end

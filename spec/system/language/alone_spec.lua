@@ -167,10 +167,10 @@ check("int16_t", 7000, function(i) return (i * 7919) % 3001 - 1500 end, true)
 
   local small = [==[
 local alone = require "celer.arrays.alone"
-local radix, merge = require("celer.arrays.radix").shape, require("celer.arrays.merge").shape
+local radix, cuts = require("celer.arrays.radix").shape, require("celer.arrays.merge_cuts").shape
 radix.each[8], radix.beside_places, radix.part = 2, 2, 1
-merge.samples, merge.looking, merge.threads = 1, 32, 32
-merge.pieces, merge.piece, merge.guess = 3, 1, 32
+require("celer.arrays.merge").shape.threads, cuts.samples, cuts.looking = 32, 1, 32
+cuts.pieces, cuts.piece, cuts.guess = 3, 1, 32
 ]==]
 
   script.everywhere("sorts parts on several, and merges what crosses", small .. [==[
@@ -188,7 +188,7 @@ for c, case in ipairs(cases) do
   local n, init = unpack(case)
   local results = {}
   for i, parts in ipairs { c % 2 == 0 and 2 or 3, c % 2 == 0 and 7 or 4, 0 } do
-    alone.always_parts, merge.margin = parts, i == 1 and 1.5 or 0 -- a guess is wrong without
+    alone.always_parts, cuts.margin = parts, i == 1 and 1.5 or 0 -- a guess is wrong without
     local keys, alone_ = celer.buffer("double", n, { init = init }),
       celer.buffer("double", n, { init = init })
     local index, pairs_ = celer.arange("int", n), celer.buffer(Pair, n, { init = function(i)
@@ -222,7 +222,7 @@ end
 alone.always_parts = 2
 local function check(what, margin, wanted, init)
   local keys = celer.buffer("double", n, { init = init })
-  merge.margin, tasks = margin, 0
+  cuts.margin, tasks = margin, 0
   celer.sort(keys)
   same(what, tasks, wanted)
   local s, wrong = q:wait(keys), 0
