@@ -82,6 +82,29 @@ describe("cel_module_begin_cpu", function()
     assert.equal(made, k.counts().made)
   end)
 
+  it("finds a text that stands elsewhere, unless it says where or includes something", function()
+    local cache = scratch.folder()
+    local function made(text, n)
+      local r = child(([=[
+        local k = require("spec.device.compile")
+        for i = 1, 3 do
+          assert(k.compile([[%s]], { directory = i == 3 and "/" or "/tmp", line = i,
+            file = i == 2 and "b.lua" or nil }))
+        end
+        print(("%%d made"):format(k.counts().made))]=]):format(text), { CELER_CACHE = cache })
+      assert.equal(n .. " made\n", r.stdout, r.stderr)
+    end
+    local function of(more)
+      return "kernel void f(item<0>, out<int, 0> x) {\n#pragma unroll\n"
+        .. "  for (int i = 0; i < 3; ++i) x() = i" .. more .. ";\n}"
+    end
+    made(of "", 1)
+    made(of " + 1", 1)
+    made(of " + __LINE__", 3)
+    made(of " + __FILE__[0]", 3)
+    made("#include <stdint.h>\n" .. of "", 3)
+  end)
+
   -- Of what has effects, such as a variable of its own, there is one library.
   it("is compiled again for rows of 2^31 items, for works made from then on", function()
     local short, long = k.box({ 0 }, { 2 ^ 31 - 1 }), k.box({ 0 }, { 2 ^ 31 })

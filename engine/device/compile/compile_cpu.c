@@ -188,12 +188,11 @@ uint64_t cel_compile_processor(void) {
 
 static cel_key base_key(const cel_source *source, const cel_text *assembled,
                         cel_rows rows, bool sample) {
-  cel_key key = {{2, 3}}; /* of this format */
-  cel_key_add(&key, assembled->at, assembled->n);
+  cel_key key = {{2, 4}}; /* of this format */
+  cel_source_key(source, assembled, &key);
   for (int i = 0; i < FLAGS; ++i) cel_key_add_string(&key, flags[i]);
   for (int32_t i = 0; i < source->options; ++i)
     cel_key_add_string(&key, source->option[i]);
-  if (source->directory != NULL) cel_key_add_string(&key, source->directory);
   cel_key_add(&key, &source->only, sizeof source->only);
   if (!sample) cel_key_add(&key, &rows, sizeof rows);
   cel_key_add(&key, &sample, sizeof sample);
@@ -309,7 +308,8 @@ static void make_arguments(build *b) {
     cel_vec_push(&b->argv, "-DCELER_SAMPLE");
   else if (b->rows != CEL_ROWS_SHORT)
     made_number(b, "-DCELER_ROWS=", (int32_t)b->rows);
-  if (s->directory != NULL) made_word(b, "-I", s->directory);
+  if (s->directory != NULL && cel_source_is_placed(s, b->assembled))
+    made_word(b, "-I", s->directory);
   for (int32_t i = 0; i < s->options; ++i) cel_vec_push(&b->argv, s->option[i]);
   if (s->only > 0) made_number(b, "-DCELER_ONLY=", s->only);
   const char *const rest[] = {"-MMD",  "-MF",    b->needs.at, "-MT",

@@ -137,7 +137,8 @@ static void build_prepare(build *b, cel_cuda_target target) {
     snprintf(number, sizeof number, "%d", s->only);
     cel_vec_push(&b->option, made_word(b, "-DCELER_ONLY=", number));
   }
-  if (s->directory != NULL) add_folder(b, s->directory);
+  if (s->directory != NULL && cel_source_is_placed(s, b->assembled))
+    add_folder(b, s->directory);
   for (int32_t i = 0; i < s->options; ++i) add_option(b, i);
   add_cuda_folders(b);
   /* NVRTC also looks beside the file that the text is said to be. */
@@ -164,8 +165,8 @@ static bool entry_key(const build *b, const char *by, cel_key *out) {
 }
 
 static cel_key base_key(const build *b) {
-  cel_key key = {{3, 3}}; /* of this format */
-  cel_key_add(&key, b->assembled->at, b->assembled->n);
+  cel_key key = {{3, 4}}; /* of this format */
+  cel_source_key(b->source, b->assembled, &key);
   for (uint32_t i = 0; i < b->option.n; ++i)
     cel_key_add_string(&key, b->option.at[i]);
   return key;

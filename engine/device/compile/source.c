@@ -360,6 +360,33 @@ void cel_source_assemble(const cel_source *source, const char *header,
   }
 }
 
+/* ---- keys */
+
+bool cel_source_is_placed(const cel_source *source, const cel_text *assembled) {
+  static const char *const in_text[] = {"include", "#line", NULL};
+  static const char *const in_all[] = {"__LINE__", "__FILE__", "__builtin_LINE",
+                                       "__builtin_FILE", NULL};
+  return source->options > 0 || has_any(source->text, in_text) ||
+         has_any(cel_text_string(assembled), in_all);
+}
+
+/* Without the directives that say where a text stands. */
+void cel_source_key(const cel_source *source, const cel_text *assembled,
+                    cel_key *key) {
+  static const char place[] = "\n#line ";
+  const char *at = cel_text_string(assembled), *next;
+  if (cel_source_is_placed(source, assembled)) {
+    cel_key_add(key, assembled->at, assembled->n);
+    if (source->directory != NULL) cel_key_add_string(key, source->directory);
+    return;
+  }
+  while ((next = strstr(at, place)) != NULL) {
+    cel_key_add(key, at, (size_t)(next - at));
+    at = next + 1 + strcspn(next + 1, "\n");
+  }
+  cel_key_add_string(key, at);
+}
+
 /* ---- what the compiler said */
 
 typedef struct cleaner {

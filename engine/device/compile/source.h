@@ -13,6 +13,7 @@
 
 #ifndef CEL_CDEF
 #include "base/text.h"
+#include "device/compile/cache.h"
 
 typedef struct cel_found {
   char *name;   /* owned by the list */
@@ -43,6 +44,14 @@ typedef struct cel_source_parts {
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
                          cel_text *out, cel_source_parts *parts);
+/* Whether what it compiles to may depend on where the text stands, its folder,
+ * file and lines: it includes something, or names them. The user's options may,
+ * too. Thread: any. */
+bool cel_source_is_placed(const cel_source *source, const cel_text *assembled);
+/* Chains all of an assembled text into the key that its result depends on.
+ * Thread: any. */
+void cel_source_key(const cel_source *source, const cel_text *assembled,
+                    cel_key *key);
 /* What a compiler said, without celer's own part in it. `*line` becomes the
  * first place in the user's file, if any. Thread: any. */
 void cel_source_clean(const cel_source *source, const char *said, cel_text *out,
