@@ -1,8 +1,9 @@
 /* random_programs [--threads | --cuda | --mpi | --dry | --folded]
  *                 [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink]
  *                 [--print] [--data] [--chains] [--diverge] [--fail] [--lose]
- *                 [--fault NAME]: drop, swap, duplicate; thin, flat, dead,
- *                 discard, rest; near, rim, stay, unread; kept, stale, haste
+ *                 [--most N] [--fault NAME]: drop, swap, duplicate; thin,
+ *                 flat, dead, discard, rest; near, rim, stay, unread; kept,
+ *                 stale, haste
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
@@ -15,6 +16,7 @@
  * are run, and counted; with --chains those that have fields. With --diverge
  * one rank's program differs in one thing, with --fail a task fails; every rank
  * must say so. With --lose a rank dies or falls silent; all end, or all go on.
+ * With --most it ends at so many failures.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +37,7 @@
 typedef struct options {
   bool threads, cuda, mpi, dry, folded, shrink, print, data, chains, diverge,
       fail, lose;
-  uint64_t seed, count;
+  uint64_t seed, count, most;
   double seconds;
   int ranks;
   cel_fault fault;
@@ -51,7 +53,7 @@ static int usage(void) {
       "  [--count N] [--seconds N] [--seed S] [--ranks R] [--shrink] [--print] "
       "[--data] [--chains] "
       "[--diverge] [--fail] [--lose]\n"
-      "  [--fault "
+      "  [--most N] [--fault "
       "drop|swap|duplicate|thin|flat|dead|discard|rest|near|rim|stay|unread|"
       "kept|stale|haste]"
       "\n");
@@ -82,6 +84,8 @@ static bool parse_value(options *o, const char *name, const char *value) {
     o->count = strtoull(value, NULL, 0);
   else if (strcmp(name, "--seed") == 0)
     o->seed = strtoull(value, NULL, 0);
+  else if (strcmp(name, "--most") == 0)
+    o->most = strtoull(value, NULL, 0);
   else if (strcmp(name, "--seconds") == 0)
     o->seconds = strtod(value, NULL);
   else if (strcmp(name, "--ranks") == 0)
@@ -195,7 +199,7 @@ static void print_tally(tally t) {
 }
 
 int main(int argc, char **argv) {
-  options o = {.seed = 1, .threads = THREADS};
+  options o = {.seed = 1, .threads = THREADS, .most = UINT64_MAX};
   if (!parse(argc, argv, &o)) return usage();
   last_words_init();
   uint64_t run = 0, failures = 0;
@@ -210,7 +214,8 @@ int main(int argc, char **argv) {
     return 0;
   }
   double end = now() + o.seconds;
-  for (uint64_t seed = o.seed; run < o.count && (o.seconds <= 0 || now() < end);
+  for (uint64_t seed = o.seed;
+       run < o.count && failures < o.most && (o.seconds <= 0 || now() < end);
        ++seed) {
     if (o.data && !seed_has_data(seed)) continue;
     if (o.chains && !seed_has_fields(seed)) continue;

@@ -77,7 +77,7 @@ describe("random programs", function()
 
   for _, fault in ipairs({ "kept", "stale", "haste" }) do
     it("fail when what data decide is not looked at again: " .. fault, function()
-      local _, failures = run("--data --count 150 --fault " .. fault)
+      local _, failures = run("--data --count 150 --most 5 --fault " .. fault)
       assert.is_true(failures >= 5)
     end)
   end
@@ -102,21 +102,21 @@ describe("random programs", function()
 
   for _, fault in ipairs({ "thin", "flat", "dead", "discard", "rest" }) do
     it("fail when steps are taken together wrongly: " .. fault, function()
-      local _, failures = run("--folded --count 300 --fault " .. fault)
+      local _, failures = run("--folded --count 300 --most 5 --fault " .. fault)
       assert.is_true(failures >= 5)
     end)
   end
 
   for _, fault in ipairs({ "rim", "stay", "unread", "near" }) do
     it("fail when devices take steps together wrongly: " .. fault, function()
-      local _, failures = run("--chains --count 200 --fault " .. fault)
+      local _, failures = run("--chains --count 200 --most 1 --fault " .. fault)
       assert.is_true(failures >= 1)
     end)
   end
 
   -- Which steps wait behind others is for chance to say.
   it("fail when steps that wait in a lane are carried out together wrongly", function()
-    local _, failures = run("--threads --count 600 --fault near")
+    local _, failures = run("--threads --count 600 --most 1 --fault near")
     assert.is_true(failures >= 1)
   end)
 
@@ -181,7 +181,7 @@ describe("random programs", function()
 
   for _, fault in ipairs({ "drop", "swap", "duplicate" }) do
     it("fail when a message is harmed: " .. fault, function()
-      local _, failures = run("--ranks 3 --count 20 --fault " .. fault)
+      local _, failures = run("--ranks 3 --count 20 --most 5 --fault " .. fault)
       assert.is_true(failures >= 5)
     end)
   end
