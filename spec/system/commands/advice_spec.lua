@@ -3,6 +3,7 @@ local celer = require("spec.support.celer")
 local scratch = require("spec.support.scratch")
 local cuda = require("spec.device.cuda")
 local fake = require("spec.device.fake_driver")
+local preload = require("spec.support.preload")
 
 local name = scratch.path(".lua")
 
@@ -15,7 +16,7 @@ local function run(text, options)
   write(text)
   local args = { options.command or "run", unpack(options) }
   args[#args + 1] = name
-  local r = celer.run(args, { ranks = options.ranks })
+  local r = celer.run(args, { ranks = options.ranks, env = options.env })
   os.remove(name)
   assert.equal(0, r.status, r.stderr)
   return (r.stderr:gsub(name:gsub("%p", "%%%0"), "x"))
@@ -42,22 +43,23 @@ local function up(u) q:submit(function(cg) cg:parallel_for({ 8 }, k, cg:read_wri
 describe("celer warns", function()
   local WAITS = UP .. [==[
 local u = buffer "u"
-for _ = 1, 2500 do
+for _ = 1, 2100 do
   up(u)
   q:wait()
 end
 ]==]
 
   it("of a line that waits in every step, once", function()
+    local env = preload "slow_clock"
     assert.matches("^celer: warning: x:11: this line has waited 1000 times, every %d%.%d+ ms: "
       .. "[^\n]*q:fence, and get it some steps later, or let the next kernel read the "
-      .. "buffer\n$", run_fast(WAITS))
-    assert.matches("^celer: warning: x:11: [^\n]*\n$", run_fast(WAITS, { ranks = 2 }))
+      .. "buffer\n$", run(WAITS, { env = env }))
+    assert.matches("^celer: warning: x:11: [^\n]*\n$", run(WAITS, { env = env, ranks = 2 }))
   end)
 
   it("of a line that takes its fence at once", function()
     assert.matches("^celer: warning: x:11: this line has waited 1000 times[^\n]*\n$",
-      run_fast((WAITS:gsub("q:wait%(%)", "q:fence(u):get()"))))
+      run((WAITS:gsub("q:wait%(%)", "q:fence(u):get()")), { env = preload "slow_clock" }))
   end)
 
   it("not of a line that takes it while more is to be computed", function()
