@@ -17,6 +17,16 @@ cel_status cel_thread_start(pthread_t *out, void *(*run)(void *),
                   purpose, strerror(failed));
 }
 
+void cel_thread_block_signals(sigset_t *before) {
+  sigset_t all;
+  sigfillset(&all);
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGBUS);
+  sigdelset(&all, SIGFPE);
+  sigdelset(&all, SIGILL);
+  pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
 /* ---- a full stack -------------------------------------------------------- */
 
 void cel_overflow_prepare(cel_overflow_room *room) {

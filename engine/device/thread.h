@@ -20,6 +20,11 @@
 cel_status cel_thread_start(pthread_t *out, void *(*run)(void *),
                             void *argument, const char *purpose);
 
+/* Blocks what is for the main thread, as Ctrl-C is, for this thread and those
+ * that it starts then: all signals but those of faults. *before is for
+ * pthread_sigmask, afterwards. Thread: any, for itself. */
+void cel_thread_block_signals(sigset_t *before);
+
 /* Address space alone: nothing is touched before a handler runs. */
 typedef struct cel_overflow_room {
   char bytes[64 << 10];

@@ -7,6 +7,7 @@
 
 #include "base/park.h"
 #include "device/compile/leftover.h"
+#include "device/thread.h"
 
 enum {
   MOST = 64, /* threads */
@@ -63,13 +64,8 @@ static void *thread_main(void *unused) {
 /* Lock held. Signals are for main; a refusal by the system is not an error, as
  * main does then what nobody else does. */
 static void add_thread(void) {
-  sigset_t all, old;
-  sigfillset(&all);
-  sigdelset(&all, SIGSEGV);
-  sigdelset(&all, SIGBUS);
-  sigdelset(&all, SIGFPE);
-  sigdelset(&all, SIGILL);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
+  sigset_t old;
+  cel_thread_block_signals(&old);
   if (pthread_create(&thread[threads], NULL, thread_main, NULL) == 0) ++threads;
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }

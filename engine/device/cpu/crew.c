@@ -691,13 +691,8 @@ static void *work(void *argument) {
 
 /* Ctrl-C and the like are for the main thread. */
 static cel_status start_thread(cel_worker *worker) {
-  sigset_t all, old;
-  sigfillset(&all);
-  sigdelset(&all, SIGSEGV);
-  sigdelset(&all, SIGBUS);
-  sigdelset(&all, SIGFPE);
-  sigdelset(&all, SIGILL);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
+  sigset_t old;
+  cel_thread_block_signals(&old);
   cel_status status =
       cel_thread_start(&worker->thread, work, worker, "each core");
   pthread_sigmask(SIG_SETMASK, &old, NULL);
