@@ -117,6 +117,12 @@ enum {
    * most. Less than LAPS_AHEAD, or main would wait in vain. [graph] */
   CEL_TUNE_QUIET_LAPS = 2,
   CEL_TUNE_HELD_LAPS = 4,
+  /* Bytes of buffers that have been freed, in one memory, whose tasks may not
+   * have been carried out when more is allocated; or, where it is more, one
+   * part in so many of a device's memory. As much as takes longer to compute on
+   * than the executor to free it and to allocate. */
+  CEL_TUNE_FREED_BYTES = 16 << 20,
+  CEL_TUNE_FREED_SHARE = 64,
   /* Entries of the rings between main, scheduler and executor. */
   CEL_TUNE_RING = 4096,
   /* Instructions that the executor takes in, and issues, until it looks at

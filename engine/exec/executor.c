@@ -352,9 +352,43 @@ static void issue_collective(cel_executor *e, cel_node *node) {
   }
 }
 
+/* An ALLOC that waits for this FREE and takes as much; else null. Where memory
+ * is limited, it waits for nothing else: another might count on that room. */
+static cel_allocation *heir_of(cel_executor *e, const cel_node *node) {
+  const cel_allocation *a = node->instr->memory.allocation;
+  bool limited = e->config.backend->capacity[a->memory] != 0;
+  for (int32_t i = node->successors; i != CEL_NO_EDGE;
+       i = e->window.edges.at[i].next) {
+    uint64_t id = e->window.edges.at[i].to;
+    const cel_node *next = cel_window_node(&e->window, id);
+    if (next->instr->kind != CEL_INSTR_ALLOC) continue;
+    if (limited && next->incomplete > 1) continue;
+    cel_allocation *heir = next->instr->memory.allocation;
+    if (heir->address == NULL && heir->memory == a->memory &&
+        heir->reserve == a->reserve)
+      return heir;
+  }
+  return NULL;
+}
+
+/* Whether memory goes from a FREE to an ALLOC, so that there is nothing else to
+ * be done. */
+static bool hand_on(cel_executor *e, const cel_node *node) {
+  cel_allocation *a = node->instr->memory.allocation;
+  if (node->instr->kind == CEL_INSTR_ALLOC) return a->address != NULL;
+  if (node->instr->kind != CEL_INSTR_FREE) return false;
+  cel_allocation *heir = heir_of(e, node);
+  return heir != NULL &&
+         cel_reserved_hand_on(&e->reserved, e->config.backend, a, heir);
+}
+
 /* Or waits for spare memory that a fold uses, READY as before. */
 static void change_memory(cel_executor *e, cel_node *node) {
   const cel_instr *instr = node->instr;
+  if (hand_on(e, node)) {
+    mark_done(e, node);
+    return;
+  }
   if (!cel_reserved_make_room(&e->reserved, e->config.backend, instr)) {
     cel_vec_push(&e->scant, instr->id);
     return;

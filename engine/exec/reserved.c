@@ -167,6 +167,17 @@ static void release(cel_reserved_list *list, cel_backend *b,
   a->address = NULL;
 }
 
+bool cel_reserved_hand_on(cel_reserved_list *list, cel_backend *backend,
+                          cel_allocation *allocation, cel_allocation *heir) {
+  cel_reserved *r = reserved_at(list, allocation->address);
+  if (r == NULL || !r->whole) return false;
+  drop_spare(backend, r);
+  r->buffer = heir->buffer;
+  heir->address = allocation->address;
+  allocation->address = NULL;
+  return true;
+}
+
 void cel_reserved_release(cel_reserved_list *list, cel_backend *backend) {
   for (uint32_t i = 0; i < list->all.n; ++i) {
     cel_reserved *r = &list->all.at[i];

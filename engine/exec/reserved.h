@@ -42,6 +42,10 @@ bool cel_reserved_make_room(cel_reserved_list *list, cel_backend *backend,
  * as the backend. */
 cel_status cel_reserved_change(cel_reserved_list *list, cel_backend *backend,
                                const cel_instr *instr);
+/* *heir takes the memory of an allocation that would be freed; false: not all
+ * of it is there. */
+bool cel_reserved_hand_on(cel_reserved_list *list, cel_backend *backend,
+                          cel_allocation *allocation, cel_allocation *heir);
 /* Spare memory for an allocation; null: there is no room for it. */
 void *cel_reserved_spare(cel_reserved_list *list, cel_backend *backend,
                          const cel_allocation *allocation);

@@ -227,6 +227,10 @@ typedef struct cel_instr_graph_config {
   /* So many ranks at least for each box, to which messages bring parts of it
    * for one task, have one RECEIVE; default CEL_TUNE_TOGETHER_PEERS. */
   uint32_t together_peers;
+  /* Of what has been freed in a memory, by the end of a buffer, so much at most
+   * may still be there when more is allocated; default CEL_TUNE_FREED_BYTES, or
+   * more where the memory has a large capacity. */
+  uint64_t freed_bytes;
   bool lookahead;
   /* What an interior touches at least, taken to be an element of each access
    * for each item; 0: chunks stay whole; less: chunks of so much are cut

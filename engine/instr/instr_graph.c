@@ -181,6 +181,7 @@ cel_instr_graph *cel_instr_graph_create(const cel_instr_graph_config *config) {
   cel_instr_graph_config *c = &graph->config;
   *c = *config;
   if (c->large_bytes == 0) c->large_bytes = CEL_TUNE_LARGE_BYTES;
+  if (c->freed_bytes == 0) c->freed_bytes = CEL_TUNE_FREED_BYTES;
   if (c->together_peers == 0) c->together_peers = CEL_TUNE_TOGETHER_PEERS;
   int32_t memories = 1;
   for (int32_t d = 0; d < c->devices; ++d) {

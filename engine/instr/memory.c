@@ -155,16 +155,18 @@ static cel__record *record_new(cel__memories *all, const cel_buffer *buffer,
   cel__room_enter(all, record);
   if (record->whole)
     cel__room_take(all, record, 0, record->tracked.made.reserve);
+  cel__room_follow(all, record);
   cel__emit_alloc(all->emission, &record->tracked);
   return record;
 }
 
-/* The record is nobody's then but emission's. */
-static void free_record(cel__memories *all, cel__record *record) {
+/* The record is nobody's then but emission's. Returns the FREE's id. */
+static uint64_t free_record(cel__memories *all, cel__record *record) {
   uint64_t id = cel__emit_free(all->emission, &record->tracked);
   ++all->freed;
   cel__room_leave(all, record, id);
   record_release(record);
+  return id;
 }
 
 void cel__record_spill(cel__memories *all, cel__record *record) {
@@ -317,8 +319,10 @@ void cel__memory_drop(cel__memories *all, const cel_buffer *buffer) {
   if (backed->buffer == NULL) return;
   for (int32_t m = 0; m < all->count; ++m) {
     cel__backing *in = &backed->in[m];
-    for (uint32_t i = 0; i < in->live.n; ++i)
-      free_record(all, in->live.at[i].record);
+    for (uint32_t i = 0; i < in->live.n; ++i) {
+      cel__record *record = in->live.at[i].record;
+      cel__room_freed(all, record, free_record(all, record));
+    }
     cel__layouts_clear(&in->live);
   }
   backed_release(all, backed);

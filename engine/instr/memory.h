@@ -5,7 +5,7 @@
  * ALLOC, COMMIT, DECOMMIT and FREE, and COPY where contents move to a larger
  * allocation. Where data is current it does not know: it asks a keeper.
  *
- * Invariants, of which cel__memory_check asserts all but the order in 4:
+ * Invariants, of which cel__memory_check asserts all but the order in 4 and 5:
  *   1. Live allocations of one buffer in one memory do not meet. Each takes all
  *      of dimension 0 and covers what was needed of it.
  *   2. What is wanted of one buffer in one memory does not meet either, and is
@@ -16,6 +16,8 @@
  *      exceeds the capacity. An instruction that takes memory comes after as
  *      many of those that give some back as that takes; the others count as if
  *      they were still to come.
+ *   5. An ALLOC comes after so many FREEs of buffers that ended before it that
+ *      all others have no more than freed_bytes.
  * Cost: O(log n) to find, where n layouts of the buffer differ in dimensions 1
  * and 2; a command whose plan is placed costs nothing else. 16 bytes for each
  * buffer ever mentioned. Confined to the scheduler thread.

@@ -42,6 +42,13 @@ typedef struct cel__leaving {
   uint64_t used_at; /* if a message used it then, else 0 */
 } cel__leaving;
 
+/* The FREE of a buffer that has ended. */
+typedef struct cel__freed {
+  uint64_t id;
+  uint64_t bytes;   /* of what was used */
+  uint64_t reserve; /* 0: an ALLOC has taken its place */
+} cel__freed;
+
 /* What one memory holds once all that was emitted is carried out. */
 typedef struct cel__room {
   uint64_t capacity; /* 0: any amount, and nothing here is counted */
@@ -51,6 +58,7 @@ typedef struct cel__room {
   uint64_t promised; /* to the present command, which may have taken it */
   CEL_VEC(cel__leaving) leaving; /* ids ascend, from the floor on */
   CEL_VEC(cel__record *) records;
+  CEL_VEC(cel__freed) freed; /* ids ascend; of any memory */
 } cel__room;
 
 /* Something that may go: `count` blocks of a record, or all of one that is
@@ -142,6 +150,12 @@ void cel__rooms_check(const cel__memories *all);
 /* The record is about to be made, or was freed by instruction `id`. */
 void cel__room_enter(cel__memories *all, cel__record *record);
 void cel__room_leave(cel__memories *all, cel__record *record, uint64_t id);
+/* The record's buffer has ended, and instruction `id` frees the record. */
+void cel__room_freed(cel__memories *all, const cel__record *record,
+                     uint64_t id);
+/* The next instruction is the record's ALLOC: it comes after those FREEs of
+ * ended buffers that it has to wait for. */
+void cel__room_follow(cel__memories *all, const cel__record *record);
 /* The next instruction commits what `record` has no memory for yet of
  * [begin, end), out to the grain: it comes after those that make room. */
 void cel__room_take(cel__memories *all, cel__record *record, uint64_t begin,

@@ -4,6 +4,7 @@
 #include "base/amount.h"
 #include "instr/memory.h"
 #include "instr/memory_state.h"
+#include "tuning.h"
 
 static cel__room *room_of(cel__memories *all, const cel__record *record) {
   return &all->room[record->tracked.made.memory];
@@ -35,6 +36,7 @@ void cel__rooms_release(cel__memories *all) {
   for (int32_t m = 0; m < all->count; ++m) {
     cel_vec_release(&all->room[m].leaving);
     cel_vec_release(&all->room[m].records);
+    cel_vec_release(&all->room[m].freed);
   }
   cel_map_entries_release(&all->eviction.grains);
   cel_vec_release(&all->eviction.victims);
@@ -90,6 +92,53 @@ void cel__room_leave(cel__memories *all, cel__record *record, uint64_t id) {
   cel_vec_swap_out(&room->records, record->index);
   if (record->index < room->records.n)
     room->records.at[record->index]->index = record->index;
+}
+
+/* ---- what buffers leave that end ----------------------------------------- */
+
+void cel__room_freed(cel__memories *all, const cel__record *record,
+                     uint64_t id) {
+  const cel_allocation *a = &record->tracked.made;
+  uint64_t rows = (uint64_t)(record->used.max[0] - record->used.min[0]);
+  uint64_t bytes = rows * cel__memory_row(a->buffer, &a->layout);
+  cel_vec_push(&room_of(all, record)->freed,
+               (cel__freed){id, bytes, a->reserve});
+}
+
+/* Forgets those up to the floor, and counts what the others have. */
+static uint64_t count_freed(cel__room *room, uint64_t floor) {
+  uint64_t bytes = 0;
+  uint32_t old = 0;
+  while (old < room->freed.n && room->freed.at[old].id <= floor) ++old;
+  cel_vec_drop_first(&room->freed, old);
+  for (uint32_t i = 0; i < room->freed.n; ++i) bytes += room->freed.at[i].bytes;
+  return bytes;
+}
+
+/* After the floor all that is older has gone. A FREE of as much as is allocated
+ * goes first: its very memory serves again, which has pages already. */
+void cel__room_follow(cel__memories *all, const cel__record *record) {
+  cel__room *room = room_of(all, record);
+  uint64_t floor = cel__emission_floor(all->emission);
+  uint64_t most = room->capacity / CEL_TUNE_FREED_SHARE;
+  if (most < all->config->freed_bytes) most = all->config->freed_bytes;
+  uint64_t there = count_freed(room, floor);
+  cel__emit_after(all->emission, floor, CEL_DEP_ORDER);
+  if (there <= most) return;
+  for (uint32_t i = 0; i < room->freed.n; ++i) {
+    cel__freed *at = &room->freed.at[i];
+    if (at->reserve != record->tracked.made.reserve) continue;
+    cel__emit_after(all->emission, at->id, CEL_DEP_ANTI);
+    there -= at->bytes;
+    *at = (cel__freed){.id = at->id};
+    break;
+  }
+  for (uint32_t i = 0; there > most; ++i) {
+    const cel__freed *at = &room->freed.at[i];
+    if (at->bytes == 0) continue;
+    cel__emit_after(all->emission, at->id, CEL_DEP_ANTI);
+    there -= at->bytes;
+  }
 }
 
 /* ---- what comes ---------------------------------------------------------- */

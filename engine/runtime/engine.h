@@ -51,6 +51,7 @@ typedef struct cel_engine_config {
   int64_t interior_bytes;            /* see instr.h */
   uint64_t sweep_bytes;              /* likewise */
   uint32_t together_peers;           /* likewise */
+  uint64_t freed_bytes;              /* likewise */
   /* Whether what all ranks exchange is one step: by collectives, or still by
    * messages, as between GPUs these are faster. The same on all. */
   bool collectives, by_messages;

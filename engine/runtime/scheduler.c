@@ -252,6 +252,7 @@ void cel__scheduler_init(cel_engine *engine) {
       .direct_bytes = c->transport->messages.direct_bytes,
       .far_bytes = direct ? c->transport->messages.far_bytes : 0,
       .large_bytes = c->large_bytes,
+      .freed_bytes = c->freed_bytes,
       .lookahead = c->lookahead,
       .interior_bytes = c->interior_bytes,
       .sweep_bytes = c->sweep_bytes,

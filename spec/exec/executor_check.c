@@ -1,4 +1,4 @@
-/* executor_check issue [COUNT] | failure
+/* executor_check issue [COUNT] | failure | memory
  *
  * The executor on random instruction graphs, over a backend and a transport
  * that check every issue against a model of what is complete. Run by
@@ -653,11 +653,74 @@ static int check_failure(void) {
   return 0;
 }
 
+static void add_memory(cel_executor *e, cel_instr_kind kind, uint64_t which,
+                       uint64_t on) {
+  uint64_t id = ++added;
+  instrs[id] = (cel_instr){.id = id, .kind = kind, .task = &task};
+  instrs[id].memory.allocation = &allocations[which];
+  instrs[id].dep = deps[id];
+  if (on > 0) add_dep(&instrs[id], on);
+  cel_executor_add(e, &instrs[id]);
+}
+
+static cel_status reserve_any(cel_backend *b, int32_t memory, uint64_t bytes,
+                              void **out) {
+  (void)b, (void)memory;
+  *out = cel_alloc(bytes);
+  return CEL_E_OK;
+}
+
+/* An ALLOC that waits for the FREE of as much takes its memory over, one of
+ * several; one of another size or another memory does not. */
+static int check_memory(void) {
+  cel_host_lanes *host;
+  memset(states, 0, sizeof states);
+  count = MOST;
+  cel_executor *e = make_executor(&host);
+  backend.reserve = reserve_any;
+  for (int i = 1; i < 9; ++i)
+    allocations[i] = (cel_allocation){.buffer = &buffer, .reserve = 8};
+  allocations[3].reserve = 16;
+  allocations[4].memory = 1;
+  add_memory(e, CEL_INSTR_ALLOC, 1, 0);
+  cel_executor_step(e);
+  const void *first = allocations[1].address;
+  add_memory(e, CEL_INSTR_FREE, 1, 1);
+  add_memory(e, CEL_INSTR_ALLOC, 3, 2);
+  add_memory(e, CEL_INSTR_ALLOC, 4, 2);
+  add_memory(e, CEL_INSTR_ALLOC, 5, 2);
+  add_memory(e, CEL_INSTR_ALLOC, 6, 2);
+  while (!cel_executor_idle(e)) cel_executor_step(e);
+  cel_executor_counts counts;
+  cel_executor_count(e, &counts);
+  bool by_one =
+      (allocations[5].address == first) + (allocations[6].address == first) ==
+      1;
+  if (first == NULL || allocations[1].address != NULL || !by_one)
+    wrong("is not handed on to one", 2);
+  if (allocations[3].address == NULL || allocations[4].address == NULL)
+    wrong("has no memory", 3);
+  if (counts.allocations != 4) wrong("counts what is handed on", 2);
+  /* Nobody waits: it goes, and comes anew. */
+  add_memory(e, CEL_INSTR_FREE, 5, 5);
+  add_memory(e, CEL_INSTR_FREE, 6, 6);
+  cel_executor_step(e);
+  add_memory(e, CEL_INSTR_ALLOC, 8, 7);
+  while (!cel_executor_idle(e)) cel_executor_step(e);
+  cel_executor_count(e, &counts);
+  if (counts.allocations != 5) wrong("is still there", 7);
+  cel_executor_destroy(e);
+  cel_host_lanes_destroy(host);
+  printf("5 allocations\n");
+  return 0;
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "issue") == 0)
     return check_issues(argc > 2 ? atoi(argv[2]) : 300);
   if (strcmp(what, "failure") == 0) return check_failure();
-  fprintf(stderr, "executor_check issue [COUNT] | failure\n");
+  if (strcmp(what, "memory") == 0) return check_memory();
+  fprintf(stderr, "executor_check issue [COUNT] | failure | memory\n");
   return 2;
 }

@@ -21,6 +21,12 @@ describe("the executor", function()
     assert.equal(0, r.status)
   end)
 
+  it("hands memory on from what is freed to what waits for as much", function()
+    local r = celer.exec({ program, "memory" })
+    assert.equal("5 allocations\n", r.stdout)
+    assert.equal(0, r.status)
+  end)
+
   it("issues nothing after a failure, and takes in what runs", function()
     local r = celer.exec({ program, "failure" })
     assert.equal("200 graphs\n", r.stdout)

@@ -242,6 +242,7 @@ static void world_open(world *w, uint64_t seed) {
   w->near = chance(w, 50);
   w->far = chance(w, 50);
   w->lookahead = chance(w, 50);
+  w->freed_bytes = chance(w, 50) ? 0 : (uint64_t)any(w, 1, 60) * 8;
   cel_instr_graph_config instrs = {.ranks = 16,
                                    .near = &other,
                                    .nears = w->near ? 1 : 0,
@@ -250,6 +251,7 @@ static void world_open(world *w, uint64_t seed) {
                                    .devices = w->devices,
                                    .large_bytes = (uint64_t)any(w, 0, 3) * 40,
                                    .together_peers = (uint32_t)any(w, 0, 3),
+                                   .freed_bytes = w->freed_bytes,
                                    .lookahead = w->lookahead,
                                    .interior_bytes =
                                        chance(w, 50) ? any(w, -8, 96) : 0,

@@ -87,6 +87,7 @@ typedef struct world {
   uint64_t whole, block;       /* see instr.h */
   uint64_t capacity;           /* of every device's memory; 0: any */
   uint64_t held[CEL_MEMORIES]; /* bytes, grain by grain */
+  uint64_t freed_bytes;        /* see instr.h */
   bool full;                   /* a command needed more by itself */
   bool warned, lookahead;
   CEL_VEC(model *) models; /* by buffer id */

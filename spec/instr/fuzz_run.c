@@ -2,14 +2,20 @@
  * missing. */
 #include "instr/fuzz.h"
 
-/* Behind the elements: whether there is memory for each. */
+#include "tuning.h"
+
+/* Behind the elements: whether there is memory for each, and it was used. */
+enum { THERE = 1, USED = 2 };
+
 static uint8_t *committed_of(const cel_allocation *a) {
   require(a->address != NULL);
   return (uint8_t *)a->address + a->reserve;
 }
 
 static uint64_t *element_at(const cel_allocation *a, const int64_t p[3]) {
-  require(committed_of(a)[index_in(&a->layout, p)]);
+  uint8_t *committed = &committed_of(a)[index_in(&a->layout, p)];
+  require(*committed & THERE);
+  *committed |= USED;
   return (uint64_t *)a->address + index_in(&a->layout, p);
 }
 
@@ -25,12 +31,59 @@ static void hold(world *w, const cel_allocation *a, uint64_t bytes) {
     require(w->held[a->memory] <= w->capacity);
 }
 
-static void do_alloc(world *w, cel_allocation *a) {
+static bool frees_ended(const cel_instr *instr) {
+  return instr != NULL && instr->kind == CEL_INSTR_FREE &&
+         instr->task->freed == instr->memory.allocation->buffer;
+}
+
+static bool in_room_of(const cel_instr *instr, const cel_allocation *a) {
+  return instr->memory.allocation->memory == a->memory;
+}
+
+/* Whether an ALLOC that is older than `end` is to take over what is freed. */
+static bool is_taken(const world *w, const cel_instr *free, uint64_t end) {
+  const cel_allocation *a = free->memory.allocation;
+  for (uint64_t id = free->id + 1; id < end; ++id) {
+    const cel_instr *alloc = w->instr.at[id - 1];
+    if (alloc == NULL || alloc->kind != CEL_INSTR_ALLOC ||
+        alloc->memory.allocation->reserve != a->reserve ||
+        !in_room_of(alloc, a))
+      continue;
+    for (uint32_t i = 0; i < alloc->deps; ++i)
+      if (alloc->dep[i].id == free->id) return true;
+  }
+  return false;
+}
+
+static uint64_t used_of(const cel_allocation *a) {
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; a->address != NULL && i < a->reserve / 8; ++i)
+    if (committed_of(a)[i] & USED) bytes += 8;
+  return bytes;
+}
+
+/* Buffers that ended before it hold no more than they may. */
+static void check_freed(const world *w, const cel_instr *alloc) {
+  const cel_allocation *a = alloc->memory.allocation;
+  uint64_t bytes = 0, share = w->capacity / CEL_TUNE_FREED_SHARE;
+  if (w->freed_bytes == 0) return;
+  for (uint64_t id = 1; id < alloc->id; ++id) {
+    const cel_instr *instr = w->instr.at[id - 1];
+    if (frees_ended(instr) && in_room_of(instr, a) &&
+        !is_taken(w, instr, alloc->id))
+      bytes += used_of(instr->memory.allocation);
+  }
+  require(bytes <= w->freed_bytes || bytes <= share);
+}
+
+static void do_alloc(world *w, const cel_instr *instr) {
+  cel_allocation *a = instr->memory.allocation;
+  check_freed(w, instr);
   require(a->address == NULL);
   require(a->reserve == (uint64_t)cel_box_volume(&a->layout) * 8);
   a->address = malloc(a->reserve + a->reserve / 8);
   memset(a->address, (int)cel_random_int(&w->random, 1, 255), a->reserve);
-  memset(committed_of(a), is_whole(w, a), a->reserve / 8);
+  memset(committed_of(a), is_whole(w, a) ? THERE : 0, a->reserve / 8);
   if (is_whole(w, a)) hold(w, a, a->reserve);
 }
 
@@ -45,7 +98,7 @@ static void do_commit(world *w, const cel_instr *instr) {
   for (uint64_t i = begin / 8; i < end / 8; ++i) {
     news |= !committed[i];
     if (!committed[i] && i * 8 % w->grain == 0) hold(w, a, w->grain);
-    committed[i] = true;
+    committed[i] |= THERE;
   }
   fuzz_total.repeated += !news;
 }
@@ -59,7 +112,7 @@ static void do_decommit(world *w, const cel_instr *instr) {
   uint8_t *committed = committed_of(a);
   for (uint64_t i = begin / 8; i < end / 8; ++i) {
     if (committed[i] && i * 8 % w->grain == 0) w->held[a->memory] -= w->grain;
-    committed[i] = false;
+    committed[i] = 0;
   }
   memset((char *)a->address + begin, (int)cel_random_int(&w->random, 1, 255),
          end - begin);
@@ -218,7 +271,7 @@ static void carry_out(world *w, uint64_t id) {
   ++w->done;
   ++fuzz_total.kinds[instr->kind];
   switch (instr->kind) {
-  case CEL_INSTR_ALLOC: do_alloc(w, instr->memory.allocation); break;
+  case CEL_INSTR_ALLOC: do_alloc(w, instr); break;
   case CEL_INSTR_COMMIT: do_commit(w, instr); break;
   case CEL_INSTR_DECOMMIT: do_decommit(w, instr); break;
   case CEL_INSTR_FREE: do_free(w, instr->memory.allocation); break;

@@ -112,8 +112,8 @@ end
 
 -- config: devices (memory of each; default one that shares the host's),
 -- grain, whole, block, capacity (of each device's memory), near (a list of
--- ranks), direct_bytes, far_bytes, ranks, large_bytes, lookahead, fuses, step,
--- breadth.
+-- ranks), direct_bytes, far_bytes, ranks, large_bytes, freed_bytes, lookahead,
+-- fuses, step, breadth.
 -- A machine that is open is closed first.
 function M:open(config)
   config = config or {}
@@ -132,7 +132,7 @@ function M:open(config)
   self.near = ffi.new("int64_t[?]", #near, near)
   cfg.near, cfg.nears, cfg.direct_bytes = self.near, #near, config.direct_bytes or 0
   cfg.far_bytes = config.far_bytes or 0
-  cfg.large_bytes = config.large_bytes or 0
+  cfg.large_bytes, cfg.freed_bytes = config.large_bytes or 0, config.freed_bytes or 0
   cfg.lookahead, cfg.fuses = config.lookahead or false, config.fuses or false
   cfg.interior_bytes = config.interior_bytes or 0
   cfg.emit, cfg.warn = emit, warn

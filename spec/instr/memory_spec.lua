@@ -118,6 +118,46 @@ describe("allocations", function()
     assert.is_true(m:reaches(free, m:of("kernel", first)[1]))
   end)
 
+  -- Turns that make two buffers of 512 bytes each, compute, and free them.
+  local function turns(config, n)
+    m:open(config)
+    for _ = 1, n do
+      local a, b = m:buffer({ 64 }), m:buffer({ 64 })
+      m:fill(a, { 64 })
+      m:submit({ range = { 64 }, { a, "read", same(1) }, { b, "discard_write", same(1) } })
+      m:free(a)
+      m:free(b)
+    end
+    m:epoch()
+  end
+
+  -- Allocations but those that come after a FREE of as much, each one's own: so
+  -- many there are at once at most, in whatever order they are carried out.
+  local function apart()
+    local frees, n = {}, 0
+    for _, free in ipairs(m:of("free")) do frees[free.id] = free.at.reserve end
+    for _, alloc in ipairs(m:of("alloc")) do
+      local from
+      for id in pairs(alloc.deps) do
+        if frees[id] == alloc.at.reserve then from = math.min(from or id, id) end
+      end
+      frees[from or 0] = nil
+      n = n + (from and 0 or 1)
+    end
+    return n
+  end
+
+  it("of buffers that end serve others, before many more are made", function()
+    local ways = { {}, { step = 4 }, { lookahead = true }, { devices = { 1 }, grain = 64 } }
+    for _, how in ipairs(ways) do
+      how.freed_bytes = 1024
+      turns(how, 20)
+      assert.same({ 40, 4 }, { #m:of("alloc"), apart() })
+    end
+    turns({ freed_bytes = 64 * 1024 }, 20)
+    assert.equal(40, apart())
+  end)
+
   for _, devices in ipairs({ { 0 }, { 1 }, { 1, 2 }, { 1, 2, 3, 4 } }) do
     for _, lookahead in ipairs({ false, true }) do
       local how = ("on %d devices%s"):format(#devices, lookahead and ", looking ahead" or "")

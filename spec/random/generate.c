@@ -481,6 +481,12 @@ static void generate_folds(program *p) {
   p->spares = cel_random_chance(&r, 60);
 }
 
+/* How many bytes of ended buffers may be there when more is allocated. */
+static void generate_freed(program *p) {
+  cel_random r = {p->seed ^ 0x6672656564};
+  if (cel_random_chance(&r, 60)) p->freed_bytes = 1 << pick(&r, 0, 10);
+}
+
 /* Collectives between devices, where they can be. */
 static void generate_collective(program *p) {
   static const uint64_t most[] = {0, 64, 1000, UINT64_MAX};
@@ -526,6 +532,7 @@ program *program_generate(uint64_t seed, int ranks) {
   generate_trees(p);
   generate_steps(p);
   generate_folds(p);
+  generate_freed(p);
   p->buffers = (int)pick(&r, 1, 5);
   for (int b = 0; b < p->buffers; ++b) generate_buffer(&r, &p->buffer[b]);
   generate_likes(p);
@@ -698,7 +705,7 @@ void program_print(const program *p) {
       "from %llu, far from %llu, "
       "chained to %llu, blocks of %llu, whole below %llu, room %d %%, "
       "collectives between %d devices up to %llu and %llu, folds of %d%s, "
-      "sweeps from %llu\n",
+      "sweeps from %llu, freed up to %llu\n",
       (unsigned long long)p->seed, p->ranks, p->devices,
       p->own_memory ? ", own memory" : "", p->lookahead ? ", lookahead" : "",
       p->alike ? ", alike" : "", p->chains ? ", chains" : "",
@@ -714,7 +721,8 @@ void program_print(const program *p) {
       (unsigned long long)p->whole, p->room, p->collective.devices,
       (unsigned long long)p->collective.most,
       (unsigned long long)p->collective.packed_most, p->fold,
-      p->spares ? " as one" : "", (unsigned long long)p->sweep_bytes);
+      p->spares ? " as one" : "", (unsigned long long)p->sweep_bytes,
+      (unsigned long long)p->freed_bytes);
   for (int b = 0; b < p->buffers; ++b) {
     char text[128];
     printf("  b%d: %s of %u bytes%s\n", b,

@@ -298,7 +298,8 @@ typedef struct program {
   uint64_t sweep_bytes;
   bool spares; /* devices take folds as one, and may leave them elsewhere */
   uint32_t together_peers;
-  cel_fault fault; /* to see the checks fail */
+  uint64_t freed_bytes; /* see instr.h */
+  cel_fault fault;      /* to see the checks fail */
   uint64_t fault_at;
   harm harm;
   loss loss;

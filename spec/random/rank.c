@@ -622,6 +622,7 @@ void rank_start(rank *r, bool threads) {
                               .interior_bytes = p->interior_bytes,
                               .sweep_bytes = p->sweep_bytes,
                               .together_peers = p->together_peers,
+                              .freed_bytes = p->freed_bytes,
                               .collectives = p->exchanges || p->by_messages,
                               .by_messages = p->by_messages,
                               .alike = p->alike,

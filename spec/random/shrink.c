@@ -47,6 +47,7 @@ static bool shrink_settings(program *p, runner run) {
   TRY(p, run, p->sweep_bytes, 0);
   TRY(p, run, p->spares, false);
   TRY(p, run, p->together_peers, 0);
+  TRY(p, run, p->freed_bytes, 0);
   TRY(p, run, p->horizon_step, 4);
   TRY(p, run, p->horizon_breadth, 64);
   TRY(p, run, p->laps_ahead, 8);
