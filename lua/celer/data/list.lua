@@ -157,15 +157,7 @@ end
 ---@return table<integer, any[]>
 function List:get()
   place.method(self, List, "list:get")
-  local offsets, values = require("celer.submit.queue").new():wait(self.offsets, self.values)
-  local out = {}
-  for b = 0, offsets.size[0] - 2 do
-    out[b] = {}
-    for i = tonumber(offsets(b)), tonumber(offsets(b + 1)) - 1 do
-      table.insert(out[b], values(i))
-    end
-  end
-  return out
+  return (require("celer.submit.queue").new():wait(self))
 end
 
 --- Has the list have room for as many elements as it has, and `spare` more. It waits, to know

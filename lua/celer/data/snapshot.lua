@@ -17,6 +17,7 @@ local M = {}
 ---@class celer.capture
 ---@field buffer? celer.buffer
 ---@field object? celer.host_object  in place of it
+---@field list? celer.list  in place of it
 ---@field take? function  what of the object is brought
 ---@field lo integer[]?  three, 0 beyond the buffer's dimensions
 ---@field hi integer[]?  three, 1 beyond them
@@ -25,7 +26,11 @@ local M = {}
 local Capture = {}
 Capture.__noun = "capture"
 
-local function name_of(capture) return (capture.buffer or capture.object).name end
+local function name_of(capture)
+  return (capture.buffer or capture.object or capture.list).name
+end
+
+local function is_list(value) return require("celer.data.list").is_list(value) end
 
 function Capture:__tostring() return "capture of " .. name_of(self) end
 
@@ -35,7 +40,7 @@ local function not_brought(self)
     .. "it is given to returns the snapshot", tostring(self))
 end
 
-local fields = { buffer = true, object = true, take = true, lo = true, hi = true,
+local fields = { buffer = true, object = true, list = true, take = true, lo = true, hi = true,
   map = true, dry = true }
 
 function Capture:__index(key)
@@ -74,8 +79,8 @@ local known_options = { dry = true }
 --- its own on each rank: the function is compiled as a range mapper is. Of a host
 --- object the function says what is brought, where the object lives. In a dry run,
 --- which computes nothing, it brings `dry`: a value for all elements or a function
---- of their coordinates; of an object, what its function would give.
----@param buffer celer.buffer|celer.host_object
+--- of their coordinates; of an object, what its function would give. A list is captured whole.
+---@param buffer celer.buffer|celer.host_object|celer.list
 ---@param part? celer.box|fun(rank_or_object: any, ranks: integer): any
 ---@param options? {dry: any}
 ---@return celer.capture
@@ -88,6 +93,13 @@ function M.capture(buffer, part, options)
   if objects.is_object(buffer) then
     objects.check_capture(buffer, part, "celer.capture")
     self.object, self.take = buffer, part
+    return self
+  elseif is_list(buffer) then
+    if part ~= nil or self.dry ~= nil then
+      fail("celer.capture: the list %s is captured whole, without a part and without dry; "
+        .. "list.values and list.offsets are buffers", buffer.name)
+    end
+    self.list = buffer
     return self
   end
   buffers.check(buffer, "celer.capture")
@@ -102,7 +114,7 @@ end
 
 --- Whether there may be a capture of it.
 function M.is_source(value)
-  return buffers.is_buffer(value) or objects.is_object(value)
+  return buffers.is_buffer(value) or objects.is_object(value) or is_list(value)
 end
 
 --- A buffer or capture as a capture; raises for anything else, and when the
@@ -110,11 +122,14 @@ end
 function M.as_capture(value, call, i)
   if M.is_source(value) then value = M.capture(value) end
   if getmetatable(value) ~= Capture then
-    fail("%s: argument %d must be a buffer or celer.capture(buffer, box), not %s",
+    fail("%s: argument %d must be a buffer, a list or celer.capture(buffer, box), not %s",
       call, i, words.a(value))
   end
   if value.object then
     objects.check_capture(value.object, value.take, call)
+  elseif value.list then
+    buffers.check(value.list.offsets, call)
+    buffers.check(value.list.values, call)
   else
     buffers.check(value.buffer, call)
   end
@@ -225,19 +240,30 @@ function M.precede(f) before = f end
 ---@return celer.buffer?
 function M.settle() return before and before() end
 
+-- What is copied for captures: of a list its offsets, then its values.
+local function copied(captures)
+  local out = {}
+  for _, capture in ipairs(captures) do
+    local list = capture.list
+    if list then out[#out + 1] = M.capture(list.offsets) end
+    out[#out + 1] = list and M.capture(list.values) or capture
+  end
+  return out
+end
+
 --- Asks for copies of what the captures name, as of now in program order.
 ---@param captures celer.capture[]
 ---@return celer.future
 function M.request(captures)
   local file, line = place.user()
   local checked = M.settle()
-  local self = setmetatable({ captures = captures, handles = {}, bounds = {}, unadvised = false,
-    snapshots = false, checked = false }, Future)
+  local self = setmetatable({ captures = captures, copied = copied(captures), handles = {},
+    bounds = {}, unadvised = false, snapshots = false, checked = false }, Future)
   if checked then
     self.checked = place.check(core.fence(checked.handle, 0, 0, 0, 1, 1, 1, file, line))
   end
-  for i = 1, #captures do
-    self.handles[i], self.bounds[i] = ask(captures[i], file, line)
+  for i, capture in ipairs(self.copied) do
+    self.handles[i], self.bounds[i] = ask(capture, file, line)
   end
   return self
 end
@@ -281,16 +307,36 @@ local function snapshot_of(handle, capture, bounds, unadvised)
   return divided(name, seen)
 end
 
---- Waits for the data: a snapshot for each capture, the same each time.
----@return celer.view|celer.divided_snapshot ...
+-- The elements of each bin.
+local function bins_of(offsets, values)
+  local out = {}
+  for b = 0, offsets.size[0] - 2 do
+    out[b] = {}
+    for i = tonumber(offsets(b)), tonumber(offsets(b + 1)) - 1 do
+      table.insert(out[b], values(i))
+    end
+  end
+  return out
+end
+
+--- Waits for the data: a snapshot for each capture, the same each time; of a list an array of
+--- elements for each bin, by their numbers from 0.
+---@return celer.view|celer.divided_snapshot|table<integer, any[]> ...
 function Future:get()
   place.method(self, Future, "future:get")
   if not self.snapshots then
     if self.checked then place.check(core.fence_get(self.checked, true)) end
-    local snapshots = {}
+    local copies, snapshots, at = {}, {}, 0
     for i = 1, #self.handles do
-      snapshots[i] = snapshot_of(self.handles[i], self.captures[i], self.bounds[i],
-        self.unadvised)
+      copies[i] = snapshot_of(self.handles[i], self.copied[i], self.bounds[i], self.unadvised)
+    end
+    for i, capture in ipairs(self.captures) do
+      at = at + 1
+      snapshots[i] = copies[at]
+      if capture.list then
+        at = at + 1
+        snapshots[i] = bins_of(copies[at - 1], copies[at])
+      end
     end
     self.snapshots = snapshots
   end

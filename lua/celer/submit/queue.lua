@@ -228,9 +228,9 @@ local function finish(future)
 end
 
 --- Waits until all that was submitted has been executed; gives a snapshot for
---- each capture.
----@param ... celer.capture|celer.buffer
----@return celer.view|celer.divided_snapshot ...
+--- each capture, and what list:get() gives for each list.
+---@param ... celer.capture|celer.buffer|celer.list
+---@return celer.view|celer.divided_snapshot|table<integer, any[]> ...
 function Queue:wait(...)
   usable(self, "q:wait")
   kernels.settle() -- a mistake comes up now, though the kernel was not used yet
@@ -238,8 +238,8 @@ function Queue:wait(...)
 end
 
 --- Like wait, and the queue takes nothing afterwards; celer.queue() gives a new one.
----@param ... celer.capture|celer.buffer
----@return celer.view|celer.divided_snapshot ...
+---@param ... celer.capture|celer.buffer|celer.list
+---@return celer.view|celer.divided_snapshot|table<integer, any[]> ...
 function Queue:drain(...)
   usable(self, "q:drain")
   kernels.settle()
@@ -250,9 +250,9 @@ end
 
 --- A future of copies, as of now; submission goes on. Takes captures as q:wait
 --- does, or a buffer and its part as celer.capture does.
----@param buffer celer.buffer|celer.capture
----@param part? celer.box|function|celer.buffer|celer.capture
----@param ... celer.capture|celer.buffer
+---@param buffer celer.buffer|celer.capture|celer.list
+---@param part? celer.box|function|celer.buffer|celer.capture|celer.list
+---@param ... celer.capture|celer.buffer|celer.list
 ---@return celer.future
 function Queue:fence(buffer, part, ...)
   usable(self, "q:fence")
