@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/operator.h"
+#include "comm/communicator.h"
 #include "comm/report.h"
 #include "embed/choice.h"
 #include "embed/core/core.h"
@@ -66,6 +67,7 @@ const cel_fact cel_facts[] = {
     {"recall", "field", CEL__RECALL_FIELD},
     {"recall", "inherited", CEL__RECALL_INHERITED},
     {"recall", "keys", CEL__RECALL_KEYS},
+    {"limit", "comm_many", CEL_COMM_MANY},
     {"limit", "rule_boxes", CEL_RULE_BOXES},
     {"limit", "rule_params", CEL_RULE_PARAMS},
     {"limit", "rule_words", CEL_RULE_WORDS},

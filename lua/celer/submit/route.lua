@@ -49,6 +49,7 @@ struct celer_routing {
 ---@field include_current? boolean  begin with what the buffer, or the bins, hold
 ---@field reproducible? boolean  as routes are in any case: the same bits on any number of ranks
 ---@field offsets? celer.buffer  of "append": where each bin begins, and the end of all
+---@field dry? celer.range_mapper  of dry runs: to which elements, or bins, a chunk's items push
 
 ---@class celer.routed  what a kernel pushes to
 ---@field buffer celer.buffer
@@ -62,11 +63,15 @@ struct celer_routing {
 ---@field keep boolean
 ---@field offsets? celer.buffer
 ---@field list? celer.list
+---@field dry? celer.range_mapper
+---@field active? integer  in a dry run: so many items push, `each` so often
+---@field each? integer
 ---@field packed? ffi.cdata*  as the kernel is given it, once there is an arena
 
 local operators = { sum = true, prod = true, min = true, max = true, ["and"] = true,
   ["or"] = true, append = true }
-local known_options = { most = true, include_current = true, offsets = true, reproducible = true }
+local known_options = { most = true, include_current = true, offsets = true, reproducible = true,
+  dry = true }
 local switches = { "include_current", "reproducible" }
 
 local components = { float = { "f", 4 }, double = { "f", 8 }, int = { "i", 4 },
@@ -174,6 +179,13 @@ function M.declare(call, to, how, options)
   routed.name, routed.type, routed.how = to.name, routed.buffer.type, how
   routed.most, routed.keep = most_of(call, options.most), options.include_current or false
   routed.stated = options.most ~= nil
+  routed.dry = options.dry
+  if routed.dry ~= nil and (type(routed.dry) ~= "function" or mapper.images[routed.dry]) then
+    fail("%s: dry must be a range mapper that says where items push in dry runs, as "
+      .. "celer.neighborhood(2), not %s", call, mapper.images[routed.dry] and "an image"
+      or words.a(routed.dry))
+  end
+  mapper.refuse_maker(call, routed.dry)
   return routed
 end
 
@@ -387,9 +399,6 @@ end
 
 -- Has ranks bring what was pushed where it belongs.
 local function exchange(routed, what, arena, flag)
-  if core.dry() and select(2, core.rank()) > 1 then
-    require("celer.tools.dry").uncounted("routes", routed.name)
-  end
   local mode = routed.keep and "read_write" or "discard_write"
   submit(flag, function(cg)
     local pushed = arena and cg:read(arena.buffer, mapper.even_split) or false
@@ -405,9 +414,19 @@ local function exchange(routed, what, arena, flag)
   if routed.list then M.recount(routed.list) end
 end
 
+-- In a dry run, which does not know where items push.
+local function count(routed, what)
+  if routed.dry then
+    require("celer.tools.dry_routes").note(routed, what)
+  else
+    require("celer.tools.dry").uncounted("routes", routed.name)
+  end
+end
+
 -- Submits what brings what was pushed where it belongs.
 local function bring(routed, space, arena, flag)
   local told, on_gpu = described(routed, space, arena), require "celer.arrays.routed"
+  if core.dry() and select(2, core.rank()) > 1 then count(routed, told.what) end
   if not flag and arena and on_gpu.serves(routed, arena, space) then
     require("celer.submit.queue").beside(function()
       on_gpu.deliver(routed, told.what, told.text, arena)
@@ -436,6 +455,12 @@ local function step_of(routed, space, flag, elements)
   end
   for d = 1, space.dims do n = n * math.max(space.hi[d] - space.box.min[d - 1], 0) end
   return { factor = kept, more = n, may_skip = flag and true }
+end
+
+-- How many items push in a dry run, and how often: of a list each element once (see step_of).
+local function suppose_pushes(routed, elements)
+  routed.active = elements and elements.grows and elements.room.most or nil
+  routed.each = elements and elements == routed.list and 1 or nil
 end
 
 -- Has the list have room for all that a task may push. Of its arenas that of the task is left:
@@ -521,6 +546,7 @@ function M.resolve(group, call, kernel, range)
     local routed = rawget(access, "route")
     if routed then
       local step = routed.list and step_of(routed, space, flag, group.elements)
+      if core.dry() then suppose_pushes(routed, group.elements) end
       local n = flag and step and rooms.needed(routed.list, step, lists.changes(routed.list))
       if n then
         fail("%s: a task that may be skipped cannot have the list %s grow, which has room for %.0f "

@@ -156,12 +156,19 @@ local function rows(r)
   end
   memory_rows(r, add)
   local images, routes = names_of "images", names_of "routes"
+  if r.routes then
+    add("routes send", ("%.0f"):format(r.routes.sent), ("%s; %s in all"):format(
+      M.amount(r.routes.bytes_sent), count(r.routes.peers, "peer")))
+    add("routes receive", ("%.0f"):format(r.routes.received), ("%s; %s among all ranks"):format(
+      M.amount(r.routes.bytes_received), count(r.routes.collectives, "collective")))
+  end
   if images then
     add("not counted", "", ("what images of %s bring; celer.image(index, { dry = mapper }) counts "
       .. "a mapper in their place"):format(images))
   end
   if routes then
-    add("not counted", "", ("what items push to %s, between ranks"):format(routes))
+    add("not counted", "", ("what items push to %s, between ranks; cg:route(out, how, { dry = "
+      .. "mapper }) counts what they push to the mapper's boxes"):format(routes))
   end
   add("cost of a task", per_task(s.main + s.scheduler + s.executor, r.tasks),
     ("main %s, scheduler %s, executor %s"):format(per_task(s.main, r.tasks),
@@ -206,7 +213,10 @@ local NOTHING = { rank = 0, ranks = 0, devices = 0, tasks = 0 }
 function M.write(path)
   if not core.dry() then return end
   local r = core.dry_report()
-  if r then r.uncounted_images, r.uncounted_routes = names_of "images", names_of "routes" end
+  if r then
+    r.uncounted_images, r.uncounted_routes = names_of "images", names_of "routes"
+    r.routes = require("celer.tools.dry_routes").total()
+  end
   io.stdout:flush()
   io.stderr:write(r and text_of(r) or "celer: dry run: nothing was submitted\n")
   if not path then return end

@@ -1,4 +1,5 @@
 -- cg:route: items that say where their results go.
+local cjson = require("cjson")
 local celer = require("spec.support.celer")
 
 local scratch = require("spec.support.scratch")
@@ -236,7 +237,86 @@ q:submit(function(cg)
   cg:parallel_for({ 50 }, k.move, cg:route(list, "append", { most = 2 }), 9)
 end)]==], { devices = 1 }, { before = { "--backend", "cpu", "--dry-run", 5 } })
     assert.equal(0, r.status, r.stderr)
-    assert.matches("not counted%s+what items push to out, sorted, between ranks\n", r.stderr)
+    assert.matches("not counted%s+what items push to out, sorted, between ranks; cg:route%(out, "
+      .. "how, { dry = mapper }%)", r.stderr)
+  end)
+
+  -- Every item pushes as far as a rank has items, and two ranks further; so is the stand-in.
+  local shifted = [==[
+local n, kept = 1200, %s
+local function far(c)
+  local lo = (c.min[0] + n / 2) %% n
+  return celer.box({ lo }, { lo + c.max[0] - c.min[0] })
+end
+local out = celer.buffer("float", { n }, { init = 0 })
+local bins = celer.list("double", { bins = n, capacity = 3000 })
+local sum = celer.kernel(function(i, out, n) out:push((i + 600) %% n, i) end)
+q:submit(function(cg)
+  cg:parallel_for(n, sum, cg:route(out, "sum", { dry = far, include_current = kept }), n)
+end)
+for _ = 1, 2 do
+  q:submit(function(cg)
+    cg:parallel_for(n, sum, cg:route(bins, "append", { dry = far, include_current = kept }), n)
+  end)
+end
+q:wait()]==]
+  for _, kept in ipairs { "false", "true" } do
+    it("has dry runs count what a stand-in says, as it is, keeping " .. kept, function()
+      local options = { before = { "--backend", "cpu", "--log", "info" } }
+      local text = shifted:format(kept)
+      local real = script.run(text, { devices = 1, ranks = 4 }, options)
+      assert.equal(0, real.status, real.stderr)
+      local path = scratch.path()
+      options.before = { "--backend", "cpu", "--dry-run", 4, "--report", path }
+      local r = script.run(text, { devices = 1 }, options)
+      assert.equal(0, r.status, r.stderr)
+      assert.falsy(r.stderr:find("not counted", 1, true))
+      local said = cjson.decode(scratch.read(path))
+      os.remove(path)
+      -- Calls of all ranks count as a message there: how much is to come, thrice; how much bins
+      -- come to, twice; and where those begin that are kept.
+      local routes, calls = said.routes, 3 * 3 * 48 + 2 * (8 + (kept == "true" and 32 or 0))
+      assert.matches(("; %d messages with %d bytes"):format(
+        said.messages.sent + routes.sent + routes.collectives,
+        said.messages.bytes_sent + routes.bytes_sent + calls), real.stderr, 1, true)
+    end)
+  end
+
+  it("has as many messages on many ranks as on few, in dry runs", function()
+    local found = {}
+    for _, ranks in ipairs { 4, 64, 256, 1024 } do
+      local path = scratch.path()
+      local r = script.run([==[
+celer.struct("particle", "double x, v;")
+local cells = 2 ^ 14
+local list = celer.list("particle", { bins = cells, capacity = 2 * cells })
+local k = celer.kernel [=[
+  kernel void seed(item<1> it, route<particle> out) { out.push(int(it[0]), {double(it[0]), 1}); }
+  kernel void move(item<1> it, in<int64_t, 1> ends, in<particle, 1> p, route<particle> out) {
+    for (int64_t i = ends(it[0]); i < ends(it[0] + 1); ++i) out.push(int(it[0]), p(i));
+  }
+]=]
+local near = celer.neighborhood(1)
+local own = celer.image(list.offsets, { as = "ranges", dry = celer.one_to_one })
+q:submit(function(cg)
+  cg:parallel_for(cells, k.seed, cg:route(list, "append", { dry = celer.one_to_one }))
+end)
+for step = 1, 10 do
+  q:submit(function(cg)
+    cg:parallel_for(cells, k.move, cg:read(list.offsets, list.ends), cg:read(list.values, own),
+      cg:route(list, "append", { most = 2, dry = near }))
+  end)
+end]==], { devices = 1 }, { before = { "--backend", "cpu", "--dry-run", ranks, "--as-rank",
+        ranks / 2, "--report", path } })
+      assert.equal(0, r.status, r.stderr)
+      local routes = cjson.decode(scratch.read(path)).routes
+      os.remove(path)
+      found[#found + 1] = { routes.sent, routes.received, routes.peers, routes.collectives }
+    end
+    -- A step is keys and values for two neighbours, of many ranks with a notice to each. First the
+    -- values of bins that lie elsewhere go there.
+    local many = { 61, 60, 3, 11 }
+    assert.same({ { 41, 40, 2, 22 }, many, many, many }, found)
   end)
 
   it("is looked into by --check-nan, in what comes of it", function()
