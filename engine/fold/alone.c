@@ -50,6 +50,8 @@ static bool say_access(const cel_task *task, char *text, size_t size) {
     const char *what = NULL;
     if (access->buffer->apart)
       what = "each rank has its own '%s'";
+    else if (access->late != NULL)
+      what = "an index says what it reads of '%s'";
     else if (role == CEL_FOLD_OTHER)
       what = cel_mode_produces(access->mode)
                  ? "it writes '%s' elsewhere than at the item"

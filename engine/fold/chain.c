@@ -76,7 +76,7 @@ static bool take_accesses(cel__fold_chain *chain, const cel_task *task,
     cel__fold_access own = {.access = &task->access[i], .from = -1};
     own.role = cel_fold_role_of(own.access, &own.reach);
     if (own.role == CEL_FOLD_OTHER || own.access->in_place ||
-        own.access->buffer->apart ||
+        own.access->buffer->apart || own.access->late != NULL ||
         (!alike && cel_reach_is_around(&own.reach)))
       return false;
     for (uint32_t k = 0; k < chain->accesses.n; ++k)

@@ -115,6 +115,8 @@ static void make_key(cel__again *again, const cel_command *command) {
     add_word(again, (int64_t)rule->id);
     for (int32_t p = 0; p < rule->desc.params; ++p)
       add_word(again, access->use.params[p]);
+    add_word(again, access->late != NULL ? (int64_t)access->late->number : 0);
+    add_word(again, access->late_at);
   }
 }
 

@@ -82,6 +82,9 @@ cel_status cel__plan_make(cel_instr_graph *graph, const cel_command *command);
 cel_status cel__plan_round(cel_instr_graph *graph, int64_t rounds, int64_t i);
 /* With what the messages [first, last) of the command touch. */
 void cel__plan_messages(cel_instr_graph *graph, uint32_t first, uint32_t last);
+/* What a chunk touches by an access, into *out. */
+cel_status cel__plan_eval(cel_instr_graph *graph, const cel_access *access,
+                          const cel_box *chunk, cel_region *out);
 /* What part p of `chunk` touches by an access, into *out; of rows that it
  * writes each part has the next, and reads all of this rank's. */
 cel_status cel__plan_touched(cel_instr_graph *graph, uint32_t p,

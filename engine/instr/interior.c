@@ -32,8 +32,7 @@ static cel_status look(cel_instr_graph *graph, const cel__part *part,
   for (uint32_t a = 0; a < task->accesses; ++a) {
     const cel_access *access = &task->access[a];
     if (!cel_mode_consumes(access->mode)) continue;
-    CEL_TRY(
-        cel_images_eval(&graph->images, &access->use, chunk, &graph->reads));
+    CEL_TRY(cel__plan_eval(graph, access, chunk, &graph->reads));
     if (!cel__coherence_lacks(graph->coherence, access->buffer, part->memory,
                               &graph->reads))
       continue;

@@ -81,14 +81,23 @@ static cel_status make_parts(cel_instr_graph *graph, bool whole) {
   return CEL_E_OK;
 }
 
+cel_status cel__plan_eval(cel_instr_graph *graph, const cel_access *access,
+                          const cel_box *chunk, cel_region *out) {
+  if (access->late == NULL)
+    return cel_images_eval(&graph->images, &access->use, chunk, out);
+  cel_assert(cel_late_is_known(access->late));
+  cel_late_eval(access->late, access->late_at, chunk, &access->buffer->extent,
+                out);
+  return CEL_E_OK;
+}
+
 cel_status cel__plan_touched(cel_instr_graph *graph, uint32_t p,
                              const cel_access *access, const cel_box *chunk,
                              cel_region *out) {
   const cel__plan *plan = &graph->plan;
   bool alone = plan->command->task->placement == CEL_PLACE_ONCE;
   int64_t me = alone ? 0 : graph->config.rank; /* of the chunks */
-  if (access->rows == 0)
-    return cel_images_eval(&graph->images, &access->use, chunk, out);
+  if (access->rows == 0) return cel__plan_eval(graph, access, chunk, out);
   cel_box row = access->buffer->extent;
   bool reads = cel_mode_consumes(access->mode);
   row.min[0] = me * access->rows + (reads ? 0 : p);

@@ -177,6 +177,9 @@ cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
 enum { CEL_PACE_NUMBERS = 1 + 2 * CEL_DEVICES };
 cel_status cel_engine_paces(cel_engine *engine, cel_location location,
                             cel_fence **out);
+/* What it holds as words of what is late: of int64_t, known when it is ready.
+ * It lives as long as the fence, or a reference to it. */
+cel_late *cel_fence_late(cel_fence *fence);
 /* What of the buffer it holds, on this rank. */
 const cel_box *cel_fence_box(const cel_fence *fence);
 bool cel_fence_ready(const cel_fence *fence);

@@ -22,7 +22,7 @@ void cel__engine_pass(cel_engine *engine, void *item) {
   cel_engine *e = engine;
   while (!cel_ring_push(e->tasks, item)) {
     if (!e->config.threads) {
-      cel__scheduler_step(e);
+      if (!cel__scheduler_step(e)) cel_engine_step_executor(e);
       continue;
     }
     cel_park_wake(&e->scheduler_park);

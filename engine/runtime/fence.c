@@ -10,11 +10,11 @@
 #include "runtime/internal.h"
 #include "tuning.h"
 
-/* Owned by the caller and by its work, whoever lives longer. */
+/* Owned by the caller, by its work, and by what is late because of it, whoever
+ * lives longest. */
 struct cel_fence {
+  cel_late late; /* known: it is ready */
   cel_work work;
-  _Atomic(int32_t) owners;
-  _Atomic(bool) ready;
   cel_engine *engine; /* until it is ready */
   uint64_t task;      /* the last one once it was submitted, a horizon maybe */
   cel_box box;
@@ -41,8 +41,8 @@ static cel_status take_memory(const cel_engine *e, cel_fence *fence) {
                   (unsigned long long)fence->size);
 }
 
-static void let_go(cel_fence *fence) {
-  if (atomic_fetch_sub(&fence->owners, 1) > 1) return;
+static void destroy(cel_late *late) {
+  cel_fence *fence = (cel_fence *)late; /* of which it is the first */
   if (fence->mapped)
     cel__memory_unmap(fence->data, fence->size);
   else
@@ -52,19 +52,22 @@ static void let_go(cel_fence *fence) {
 }
 
 void cel_fence_destroy(cel_fence *fence) {
-  let_go(fence);
+  cel_late_release(&fence->late);
 }
 
 static void destroy_work(cel_work *work) {
   cel_fence *fence = work->context;
   if (fence->taking != NULL) fence->taking->destroy(fence->taking);
   fence->taking = NULL;
-  let_go(fence);
+  cel_late_release(&fence->late);
 }
 
 static void publish(cel_fence *fence) {
   cel_engine *e = fence->engine;
-  atomic_store_explicit(&fence->ready, true, memory_order_release);
+  fence->late.word = fence->data;
+  fence->late.words = (int64_t)(fence->size / sizeof *fence->late.word);
+  cel_late_tell(&fence->late);
+  cel_park_wake(&e->scheduler_park); /* a task may wait for it */
   cel__main_wake(e);
   if (e->config.saw_fence != NULL)
     e->config.saw_fence(e->config.saw_context, fence);
@@ -141,7 +144,7 @@ static cel_fence *make(cel_engine *e, const cel_buffer *buffer,
                        .engine = e,
                        .box = *box,
                        .element_size = buffer->element_size};
-  atomic_init(&fence->owners, 2);
+  cel_late_init(&fence->late, 2, destroy);
   fence->size = (uint64_t)cel_box_volume(box) * buffer->element_size;
   fence->work.tiny = fence->size <= CEL_TUNE_INLINE_COPY;
   if (take_memory(e, fence) == CEL_E_OK) return fence;
@@ -184,7 +187,7 @@ static cel_status finish(const cel_engine *e, cel_fence *fence,
   if (status == CEL_E_OK)
     *out = fence;
   else
-    let_go(fence);
+    cel_late_release(&fence->late);
   return status;
 }
 
@@ -194,7 +197,7 @@ cel_status cel_engine_fence(cel_engine *engine, const cel_buffer *buffer,
   cel_fence *fence = make(engine, buffer, box);
   if (fence == NULL) return cel_error_last()->code;
   if (fence->size == 0) {
-    atomic_store(&fence->ready, true);
+    cel_late_tell(&fence->late);
     return finish(engine, fence, CEL_E_OK, out);
   }
   int64_t params[2 * CEL_DIMS];
@@ -245,7 +248,7 @@ cel_status cel_engine_fence_object(cel_engine *engine, const cel_object *object,
                        .engine = engine,
                        .forgiving = engine->config.forgiving,
                        .taking = taking};
-  atomic_init(&fence->owners, 2);
+  cel_late_init(&fence->late, 2, destroy);
   cel_effect effect = {object, CEL_ORDER_SEQUENTIAL};
   cel_group group = {.kind = CEL_TASK_HOST,
                      .placement = CEL_PLACE_EACH,
@@ -266,7 +269,11 @@ const cel_box *cel_fence_box(const cel_fence *fence) {
 }
 
 bool cel_fence_ready(const cel_fence *fence) {
-  return atomic_load_explicit(&fence->ready, memory_order_acquire);
+  return cel_late_is_known(&fence->late);
+}
+
+cel_late *cel_fence_late(cel_fence *fence) {
+  return &fence->late;
 }
 
 bool cel_fence_is_last(const cel_engine *engine, const cel_fence *fence) {

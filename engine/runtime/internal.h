@@ -43,6 +43,7 @@ typedef struct cel_scheduler {
   CEL_VEC(cel_horizon_ids) horizons; /* oldest first */
   uint64_t retired;                  /* task id */
   cel_status status;                 /* of the step under way */
+  void *held;    /* a task that waits for what is late (task/late.h); or null */
   bool dropping; /* one instruction was not handed over: none is after it */
 } cel_scheduler;
 

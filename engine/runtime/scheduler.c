@@ -94,12 +94,36 @@ static void take(cel_engine *e, void *item) {
   cel__engine_fail(e, cel_error_last());
 }
 
+static bool is_late(const cel_task *task) {
+  for (uint32_t i = 0; task->late && i < task->accesses; ++i)
+    if (task->access[i].late != NULL &&
+        !cel_late_is_known(task->access[i].late))
+      return true;
+  return false;
+}
+
+/* What comes before it may be held back, and tells it: that goes out. */
+static void hold(cel_engine *e, void *task) {
+  e->scheduler.held = task;
+  take(e, &e->flush);
+  if (e->config.threads) cel__executor_wake(e);
+}
+
 bool cel__scheduler_step(cel_engine *engine) {
+  cel_scheduler *s = &engine->scheduler;
   retire(engine);
-  void *item = cel_ring_pop(engine->tasks);
+  bool again = s->held != NULL;
+  void *item = again ? s->held : cel_ring_pop(engine->tasks);
   if (item == NULL) return false;
-  if (!cel__engine_failed(engine)) take(engine, item);
-  return true;
+  s->held = NULL;
+  if (cel__engine_failed(engine)) return true;
+  if (item == &engine->flush || !is_late(item))
+    take(engine, item);
+  else if (again)
+    s->held = item;
+  else
+    hold(engine, item);
+  return s->held == NULL || !again;
 }
 
 /* ---- whose work it is ---------------------------------------------------- */
@@ -126,8 +150,9 @@ bool cel__scheduler_help(cel_engine *engine) {
   bool sleeps = cel_park_crowded() || cel_park_asleep(&engine->scheduler_park);
   if (sleeps && begin(engine)) {
     while (left > 0 && cel__scheduler_step(engine)) --left;
+    const cel_task *held = engine->scheduler.held;
     cel__role_leave(&engine->scheduling);
-    if (left > 0) return true;
+    if (left > 0 && (held == NULL || is_late(held))) return true;
   }
   cel_park_wake(&engine->scheduler_park); /* it may have looked before */
   return false;

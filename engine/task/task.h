@@ -9,6 +9,7 @@
 #include "region/track.h"
 #include "rule/rule.h"
 #include "task/effect.h"
+#include "task/late.h"
 
 /* NAME, name, consumes, produces. `write` keeps what it does not overwrite and
  * so consumes too. */
@@ -71,6 +72,10 @@ typedef struct cel_access {
    * READ_WRITE to begin with what it holds, else DISCARD_WRITE, and `use` is of
    * no account. It is the work's, or at least its works live like that. */
   const cel_reducer *reducer;
+  /* Null; or its words from `late_at` on say what it touches: no more than
+   * `use`, which is the same on all ranks. */
+  cel_late *late;
+  int64_t late_at;
   /* A node's: 0; or what it writes are rows of partial results, so many for
    * each rank: chunk k of the ranks' split writes [k*rows, (k+1)*rows), its
    * parts a row each in order; use.range counts the chunks, of which ONCE has
@@ -191,11 +196,13 @@ typedef struct cel_task {
   const int64_t *device_weight; /* null: all alike */
   bool listed;   /* some mapper is opaque: chunks are cut no further than
                     task/chunks.h says */
+  bool late;     /* some access is late */
   bool disjoint; /* proved: under every permitted split no two chunks write one
                   element */
   uint32_t accesses;
   const cel_access *access; /* params copied into the arena; a reference on
-                               each rule until the node is retired */
+                               each rule and on what is late until the node is
+                               retired */
   uint32_t effects;
   const cel_effect *effect;
   cel_work *work;

@@ -68,8 +68,10 @@ struct cel_task_graph {
 static void drop_task(void *kept) {
   const cel_task *task = kept;
   if (task->work != NULL) cel_work_release(task->work);
-  for (uint32_t i = 0; i < task->accesses; ++i)
+  for (uint32_t i = 0; i < task->accesses; ++i) {
     cel_rule_release(task->access[i].use.rule);
+    cel_late_release(task->access[i].late);
+  }
 }
 
 void cel_task_graph_retire(cel_task_graph *graph, uint64_t id) {
@@ -418,6 +420,7 @@ static cel_access *copy_accesses(cel_arena *arena, const cel_group *group) {
     if (copy[i].rows == 0) use->range = group->range;
     use->extent = copy[i].buffer->extent;
     cel_rule_retain(use->rule);
+    cel_late_retain(copy[i].late);
   }
   return copy;
 }
@@ -467,9 +470,11 @@ static cel_task *copy_group(cel_task_graph *graph, const cel_group *group) {
   if (group->weights != NULL) copy_weights(graph, group->weights, task);
   if (group->home != NULL) copy_home(graph, group->home, task);
   task->accesses = group->accesses;
-  for (uint32_t i = 0; i < group->accesses; ++i)
-    task->listed |= group->access[i].reducer == NULL &&
-                    group->access[i].use.rule->listing != NULL;
+  for (uint32_t i = 0; i < group->accesses; ++i) {
+    const cel_access *given = &group->access[i];
+    task->late |= given->late != NULL;
+    task->listed |= given->reducer == NULL && given->use.rule->listing != NULL;
+  }
   cel_access *access = copy_accesses(arena, group);
   cel__reductions_lower(&graph->reductions, arena, group, task, access);
   if (graph->config.audited)

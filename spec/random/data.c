@@ -51,7 +51,8 @@ static void image_add(cel_random *r, program *p, data_image *im) {
   if (im != p->image && cel_random_chance(r, 30))
     im->around = pick(r, 1, MOST_AROUND);
   int64_t words = (int64_t)cel_image_words(rows, MOST_RANKS);
-  im->plan = buffer_add(p, ROLE_HIDDEN, words + 1, 8);
+  im->late = words + 1;
+  im->plan = buffer_add(p, ROLE_HIDDEN, im->late + LATE_WORDS, 8);
   p->buffer[im->plan].apart = p->buffer[im->plan].init = true;
   im->copy = p->buffers++;
   p->buffer[im->copy] = p->buffer[im->target];

@@ -424,12 +424,30 @@ static cel_status find(const program *p, const step *s, const cel_call *call) {
                   (long long)fault.value);
 }
 
+/* What chunks read of the copy: boxes around what the rank needs, for the items
+ * before some number and for the others. */
+static void say_late(const program *p, const step *s, int64_t *words) {
+  const data_image *im = &p->image[s->image];
+  int64_t boxes[2 * MOST_AROUND], at = (int64_t)(s->salt % 32);
+  int64_t n = cel_image_boxes(words + 1, p->ranks, 1, MOST_AROUND, boxes);
+  words[im->late] = 2 * n;
+  for (int64_t k = 0; k < 2 * n; ++k) {
+    int64_t *piece = words + im->late + 1 + k * CEL_LATE_PIECE;
+    piece[0] = k < n ? INT64_MIN : at;
+    piece[1] = k < n ? at : INT64_MAX;
+    piece[2] = boxes[2 * (k % n)];
+    piece[3] = boxes[2 * (k % n) + 1];
+  }
+}
+
 static cel_status meet(const program *p, const step *s, const cel_call *call) {
   int64_t *words = words_of(&call->view[0]);
   if (words[0] != s->after) /* a rank without a chunk has found nothing */
     cel_image_list(NULL, rows_of(p, p->image[s->image].target), p->ranks,
                    words + 1);
-  return cel_image_meet(call->comm, words + 1);
+  cel_status status = cel_image_meet(call->comm, words + 1);
+  if (status == CEL_E_OK) say_late(p, s, words);
+  return status;
 }
 
 static cel_status bring(const program *p, const step *s, const cel_call *call) {

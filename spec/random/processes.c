@@ -127,6 +127,10 @@ static void forget(rank *r) {
     if (r->fence[i] != NULL) cel_fence_destroy(r->fence[i]);
     r->fence[i] = NULL;
   }
+  for (int i = 0; i < IMAGES; ++i) {
+    if (r->plan[i] != NULL) cel_fence_destroy(r->plan[i]);
+    r->plan[i] = NULL;
+  }
   for (int b = 0; b < MOST_BUFFERS; ++b) {
     if (r->buffer[b] != NULL) cel_engine_buffer_free(r->engine, r->buffer[b]);
     r->buffer[b] = NULL;

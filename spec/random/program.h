@@ -190,6 +190,8 @@ typedef struct data_image {
   int index, target, plan, copy;
   int64_t low, high, around;
   bool odd;
+  int64_t late; /* of the plan's words: from here on they say what a chunk reads
+                   (task/late.h) */
 } data_image;
 
 /* In what one rank's program differs from that of the others; see differ.c. */
@@ -663,6 +665,7 @@ typedef struct rank {
   object_state *shared; /* by object, of all ranks; null between processes */
   bool ended[MOST_OBJECTS], late_object[MOST_OBJECTS];
   cel_fence *fence[MOST_STEPS];
+  cel_fence *plan[IMAGES]; /* what the last one of each image has said */
   bool late[MOST_BUFFERS]; /* mentioned for the last time, not freed yet */
   int pc;
   int waiting; /* 0: no; 1: for fence[pc]; 2: for `epoch` */

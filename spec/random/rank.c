@@ -228,6 +228,29 @@ static cel_location place_of(const step *s) {
   return (cel_location){.file = "program", .line = s->number};
 }
 
+/* What is read of an image's copy is late: what the plan says of it is asked
+ * for when ranks have met. */
+static void make_late(const rank *r, const step *s, cel_access *out, int copy) {
+  const program *p = r->program;
+  for (int i = 0; s->data == DATA_GATHER && i < IMAGES; ++i) {
+    if (p->image[i].copy != copy || r->plan[i] == NULL) continue;
+    out->late = cel_fence_late(r->plan[i]);
+    out->late_at = p->image[i].late;
+  }
+}
+
+static cel_status ask_for_plan(rank *r, const step *s) {
+  const program *p = r->program;
+  const cel_buffer *plan;
+  if (s->kind != STEP_GROUP || s->data != DATA_MEET) return CEL_E_OK;
+  cel_fence **out = &r->plan[s->image];
+  if (*out != NULL) cel_fence_destroy(*out);
+  *out = NULL;
+  if (p->seed / 8 % 4 == 0) return CEL_E_OK; /* all of it is read */
+  plan = buffer_of(r, p->image[s->image].plan);
+  return cel_engine_fence(r->engine, plan, &plan->extent, place_of(s), out);
+}
+
 static cel_status make_accesses(rank *r, const step *s, const cel_group *group,
                                 cel_access *out) {
   bool some = false;
@@ -244,6 +267,7 @@ static cel_status make_accesses(rank *r, const step *s, const cel_group *group,
     out[k] = (cel_access){.buffer = buffer_of(r, a->buffer),
                           .mode = a->mode,
                           .use = {made, a->rule->param, s->range, b->extent}};
+    make_late(r, s, &out[k], a->buffer);
     if (reduces(a)) out[k].reducer = reduce_reducer(a->reduce, b->element_size);
   }
   return CEL_E_OK;
@@ -288,6 +312,7 @@ static cel_status submit_group(rank *r, const step *s) {
   cel_status status = cel_engine_submit(r->engine, &group);
   cel_work_release(group.work);
   for (int k = 0; k < s->accesses; ++k) cel_rule_release(accesses[k].use.rule);
+  if (status == CEL_E_OK) status = ask_for_plan(r, s);
   return status;
 }
 
@@ -647,6 +672,8 @@ void rank_release(rank *r) {
   cel_audit_destroy(r->audit);
   for (int i = 0; i < MOST_STEPS; ++i)
     if (r->fence[i] != NULL) cel_fence_destroy(r->fence[i]);
+  for (int i = 0; i < IMAGES; ++i)
+    if (r->plan[i] != NULL) cel_fence_destroy(r->plan[i]);
   if (r->host != NULL) cel_host_lanes_destroy(r->host);
   if (r->backend != NULL) r->backend->destroy(r->backend);
   if (r->transport != NULL) r->transport->destroy(r->transport);

@@ -55,6 +55,10 @@ const cel_weights *cel__check_weights(lua_State *L, int index);
 
 /* A rule handle at `index`; raises when it is none. */
 const cel_rule *cel__check_rule(lua_State *L, int index);
+/* What an access by it is late by, and from which word on; null: it is not. */
+cel_late *cel__check_late(lua_State *L, int index, int64_t *at);
+/* A fence handle at `index`; raises when it is none. */
+cel_fence *cel__check_fence(lua_State *L, int index);
 /* An empty one, on the stack, for a rule with a reference. */
 const cel_rule **cel__new_rule(lua_State *L);
 

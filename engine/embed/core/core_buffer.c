@@ -141,6 +141,10 @@ static int fence_collect(lua_State *L) {
   return 0;
 }
 
+cel_fence *cel__check_fence(lua_State *L, int index) {
+  return ((fence_handle *)luaL_checkudata(L, index, fence_type))->fence;
+}
+
 static fence_handle *new_fence(lua_State *L) {
   fence_handle *h = cel__new_handle(L, sizeof *h, fence_type, fence_collect);
   h->era = cel__session_of(L)->era;

@@ -138,6 +138,7 @@ static bool read_planned(lua_State *L, int index, int kept,
   lua_pop(L, 1);
   lua_getfield(L, index, "rule");
   m->rule = cel__check_rule(L, -1);
+  m->late = cel__check_late(L, -1, &m->late_at);
   lua_getfield(L, index, "handle");
   const cel_buffer *buffer = cel__check_buffer(L, -1);
   m->type = buffer->type;
@@ -500,7 +501,9 @@ void cel__plan_group(const cel__group_plan *p, const cel__given *g,
                              .use = {.rule = m->rule,
                                      .params = g->param + m->param,
                                      .range = g->range,
-                                     .extent = m->extent}};
+                                     .extent = m->extent},
+                             .late = m->late,
+                             .late_at = m->late_at};
   }
   *out = (cel_group){.kind = CEL_TASK_KERNEL,
                      .dims = p->dims,

@@ -56,6 +56,8 @@ typedef struct cel__planned_access {
   uint16_t words; /* the bounds of the range, then its numbers */
   uint16_t known, latest; /* sets, and the one that was met last */
   const cel_rule *rule;
+  cel_late *late; /* null; or what it is late by */
+  int64_t late_at;
 } cel__planned_access;
 
 typedef struct cel__group_plan {

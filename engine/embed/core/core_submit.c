@@ -12,19 +12,46 @@
 static const char rule_type[] = "celer.core.rule";
 
 /* What Lua holds is an address of the rule: celer.rule reads it by FFI. */
+typedef struct rule_handle {
+  const cel_rule *rule;
+  cel_late *late; /* null; or what an access by it is late by: a reference */
+  int64_t late_at;
+} rule_handle;
+
 const cel_rule *cel__check_rule(lua_State *L, int index) {
-  return *(const cel_rule **)luaL_checkudata(L, index, rule_type);
+  return ((rule_handle *)luaL_checkudata(L, index, rule_type))->rule;
+}
+
+cel_late *cel__check_late(lua_State *L, int index, int64_t *at) {
+  const rule_handle *h = luaL_checkudata(L, index, rule_type);
+  *at = h->late_at;
+  return h->late;
 }
 
 static int rule_collect(lua_State *L) {
-  const cel_rule **h = luaL_checkudata(L, 1, rule_type);
-  if (*h != NULL && cel__session_of(L)->engine != NULL) cel_rule_release(*h);
-  *h = NULL;
+  rule_handle *h = luaL_checkudata(L, 1, rule_type);
+  if (h->rule != NULL && cel__session_of(L)->engine != NULL)
+    cel_rule_release(h->rule);
+  cel_late_release(h->late);
+  *h = (rule_handle){0};
   return 0;
 }
 
 const cel_rule **cel__new_rule(lua_State *L) {
-  return cel__new_handle(L, sizeof(cel_rule *), rule_type, rule_collect);
+  rule_handle *h = cel__new_handle(L, sizeof *h, rule_type, rule_collect);
+  return &h->rule;
+}
+
+/* late(rule, fence, word) -> the same rule, by which an access is late: the
+ * words that the fence brings say from there on, counted from 0, what it
+ * touches (task/late.h) */
+static int rule_late(lua_State *L) {
+  const cel_rule *rule = cel__check_rule(L, 1);
+  cel_late *late = cel_fence_late(cel__check_fence(L, 2));
+  rule_handle *h = (rule_handle *)(void *)cel__new_rule(L);
+  *h = (rule_handle){rule, cel_late_retain(late), luaL_checkinteger(L, 3)};
+  cel_rule_retain(rule);
+  return 1;
 }
 
 /* rule(task_dims, buffer_dims, boxes, params, clamp, each, spans, code) -> rule
@@ -118,10 +145,12 @@ static void read_accesses(lua_State *L, int index, const cel_box *range,
                               .range = *range,
                               .extent = buffer->extent}};
     *identity = lua_tostring(L, -1);
-    if (*identity == NULL)
+    if (*identity == NULL) {
       a->use.rule = cel__check_rule(L, -1);
-    else if (lua_objlen(L, -1) != buffer->element_size)
+      a->late = cel__check_late(L, -1, &a->late_at);
+    } else if (lua_objlen(L, -1) != buffer->element_size) {
       luaL_error(L, "an identity has the size of an element");
+    }
     lua_pop(L, 3);
     if (*identity != NULL) {
       out->op[out->n - 1] = (cel_op)read_number(L, index, i++);
@@ -348,6 +377,7 @@ static int submit_interop(lua_State *L) {
 
 const luaL_Reg cel__core_submit[] = {
     {"rule", rule_intern},
+    {"late", rule_late},
     {"submit_kernel", submit_kernel},
     {"submit_host", submit_host},
     {"submit_recalled", submit_recalled},

@@ -8,20 +8,22 @@ local view = require "celer.data.view"
 
 local M = {}
 
---- What `head` has: of which inspection `plan` is; then how many boxes there are around the rows
---- that the rank needs, and these, each as two rows. Where devices have memory of their own, they
---- get these boxes: a gap of fewer rows costs less than a copy more. Until all ranks have met,
---- there is in the place of boxes what is wrong with the index, as text.
+local FAR = 2 ^ 53 -- no item lies beyond it
+
+--- What `head` has: of which inspection `plan` is; then boxes around the rows that the rank needs,
+--- as pieces (engine/task/late.h). Where devices have memory of their own, they get these boxes: a
+--- gap of fewer rows costs less than a copy more. Until all ranks have met, there is in the place
+--- of boxes what is wrong with the index, as text.
 M.BOXES, M.GAP = 8, 2048
---- Where a buffer takes much of a device's memory: how many, then *spans*, each of which is a part
---- of what the rank's items have in dimension 0, [first, end), and the rows [first, end) that they
---- read among.
-M.SPANS, M.SPAN = 32, 4
+--- Where a buffer takes much of a device's memory there are *spans*, of all ranks: parts of what
+--- the rank's items have in dimension 0, and the rows that they read among; pieces as well.
+M.SPANS, M.PIECE = 32, 4
 local TEXT = 1024
---- Then what the rank has that has the most: rows to give to others, rows that come from these, and
---- rows that it needs; where kernels bring them.
-M.SIZES = 2 + math.max(2 * M.BOXES, TEXT / 8)
-M.HEAD = M.SIZES + 3
+--- Then, where kernels bring rows, a piece for each of these: the list of rows that the rank gives
+--- to others; that of the rows that it needs; the rows that it gives, and those that come.
+M.GIVEN = 2 + math.max(M.PIECE * M.BOXES, TEXT / 8)
+M.NEEDED, M.PACKED, M.CAME = M.GIVEN + 5, M.GIVEN + 10, M.GIVEN + 15
+M.HEAD = M.CAME + 1 + M.PIECE
 --- What `sent` counts, of all exchanges of a copy; these on rank 0.
 M.sent = { "messages", "bytes", "needed", "exchanges" }
 M.SENT = #M.sent
@@ -286,7 +288,7 @@ function M.spans(part, what, pieces, spans, ...)
     local places = { unpack(mine, i, math.min(i + each - 1, #mine)) }
     local first, last = span_of(what, views, pieces, places)
     if first then
-      local at = 1 + M.SPAN * n
+      local at = 1 + M.PIECE * n
       spans:set(at, pieces[places[1]])
       spans:set(at + 1, pieces[places[#places] + 1])
       spans:set(at + 2, first)
@@ -320,20 +322,40 @@ local function each_run(first, runs, k, f)
   end
 end
 
--- Rows to give, that come and that are needed, of the rank with the most.
-local function measure(part, words, out)
-  local p, sizes = parts_of(words, part.ranks), { 0, 0, 0 }
+-- Notes rows [first, last), for all items.
+local function put_piece(words, first, last)
+  words[0], words[1], words[2], words[3] = -FAR, FAR, first, last
+end
+
+-- Boxes around the rows that are needed.
+local function put_boxes(part, plan, head)
+  local boxes = ffi.new("int64_t[?]", 2 * M.BOXES)
+  head[1] = C.cel_image_boxes(plan, part.ranks, M.GAP, M.BOXES, boxes)
+  for b = 0, tonumber(head[1]) - 1 do
+    put_piece(head + 2 + M.PIECE * b, boxes[2 * b], boxes[2 * b + 1])
+  end
+end
+
+-- How long the lists are that M.spell writes, and how many rows go and come.
+local function put_sizes(part, plan, head)
+  local p, gives, gets, needs = parts_of(plan, part.ranks), 0, 0, 0
   for k = 0, part.ranks - 1 do
     local is_other = k ~= part.rank and 1 or 0
     each_run(p.first_given, p.given, k, function(first, last)
-      sizes[1] = sizes[1] + is_other * (last - first)
+      gives = gives + is_other * (last - first)
     end)
     each_run(p.first_needed, p.needed, k, function(first, last)
-      sizes[2] = sizes[2] + is_other * (last - first)
-      sizes[3] = sizes[3] + last - first
+      gets, needs = gets + is_other * (last - first), needs + last - first
     end)
   end
-  for i, n in ipairs(sizes) do out[i - 1] = part.comm:all_reduce(n, "max") end
+  local function put(at, n)
+    head[at] = 1
+    put_piece(head + at + 1, 0, math.max(n, 1))
+  end
+  put(M.GIVEN, 1 + gives)
+  put(M.NEEDED, 1 + needs)
+  put(M.PACKED, gives)
+  put(M.CAME, gets)
 end
 
 --- All ranks: tell each other what they need. A rank without a chunk has found nothing.
@@ -346,35 +368,38 @@ function M.meet(part, head, plan, number, rows, by_kernels)
   end
   raise_alike(part, head_words)
   communicator.check(C.cel_image_meet(part.comm.comm, words))
-  head_words[1] = C.cel_image_boxes(words, part.ranks, M.GAP, M.BOXES, head_words + 2)
-  if by_kernels then measure(part, words, head_words + M.SIZES) end
+  put_boxes(part, words, head_words)
+  if by_kernels then put_sizes(part, words, head_words) end
 end
 
 --- Spells out rows: those to give to others, by rank; those that are needed, and where each of
---- these is among those that come, or -1 where it is the rank's own. Behind them are rows -1.
+--- these is among those that come, or -1 where it is the rank's own. How many there are stands
+--- before them.
 function M.spell(part, plan, given, needed, from)
   local p, n = parts_of(plan:pointer(), part.ranks), 0
-  local to = given:pointer()
+  local to, rows, places, came = given:pointer(), needed:pointer(), from:pointer(), 0
   for k = 0, part.ranks - 1 do
     if k ~= part.rank then
       each_run(p.first_given, p.given, k, function(first, last)
-        for row = first, last - 1 do to[n], n = row, n + 1 end
+        for row = first, last - 1 do
+          n = n + 1
+          to[n] = row
+        end
       end)
     end
   end
-  for i = n, tonumber(given.h0) - 1 do to[i] = -1 end
-  local rows, places, came = needed:pointer(), from:pointer(), 0
-  n = 0
+  to[0], n = n, 0
   for k = 0, part.ranks - 1 do
     local is_own = k == part.rank
     each_run(p.first_needed, p.needed, k, function(first, last)
       for row = first, last - 1 do
-        rows[n], places[n], n = row, is_own and -1 or came, n + 1
+        n = n + 1
+        rows[n], places[n] = row, is_own and -1 or came
         if not is_own then came = came + 1 end
       end
     end)
   end
-  for i = n, tonumber(needed.h0) - 1 do rows[i] = -1 end
+  rows[0] = n
 end
 
 -- Adds to what was sent.
@@ -384,12 +409,11 @@ local function count(part, sent, now)
 end
 
 --- All ranks: exchange what is packed.
----@param packed celer.view|false  false: no rank gives anything
 function M.exchange(part, sent, plan, packed, came, row_bytes)
   open()
   local now = ffi.new "cel_image_traffic"
   communicator.check(C.cel_image_exchange(part.comm.comm, (plan:pointer()), row_bytes,
-    packed and (packed:pointer()) or nil, (came:pointer()), now))
+    (packed:pointer()), (came:pointer()), now))
   count(part, sent, now)
 end
 

@@ -5,6 +5,7 @@ local box = require "celer.box"
 local buffers = require "celer.data.buffer"
 local core = require "celer.core"
 local extents = require "celer.extents"
+local late = require "celer.mapper.late"
 local mapper = require "celer.mapper.builtin"
 local opaque = require "celer.mapper.opaque"
 local place = require "celer.place"
@@ -64,11 +65,11 @@ end
 function M.bind(access, task, space, divided, handles, on_devices)
   local range, extent = space.box, buffers.whole(access.buffer)
   local handle, known = known_mappers.find(access.map, range, extent)
-  if handle then return handle, known end
+  if handle then return late.rule(access.map, handle), known end
   local ok, rule, params = pcall(bind_anew, access, range, extent, space, divided, handles,
     on_devices)
   if not ok then blame(rule, access, task) end
-  return rule, params
+  return late.rule(access.map, rule), params
 end
 
 --- The same for a function from the rank and the number of ranks to one box.

@@ -6,7 +6,9 @@
 --- *meet* are submitted where the index, or the cut of the task, is another than the last time:
 --- then each rank knows what it gives to whom. *Bring* is, where the buffer has changed since.
 --- What has changed follows from what was submitted, so it is the same on all ranks. The script
---- waits only where devices have memory of their own, until it is known which rows they read.
+--- waits for none of it, but in a session, and for celer check: where devices have memory of their
+--- own, which rows they read is known when the engine makes instructions for the task
+--- (mapper/late.lua).
 local codec = require "string.buffer"
 local asked = require "celer.mapper.asked"
 local box = require "celer.box"
@@ -15,6 +17,7 @@ local collective = require "celer.submit.collective"
 local core = require "celer.core"
 local division = require "celer.submit.hints"
 local lane = require "celer.host.image"
+local late = require "celer.mapper.late"
 local image_rows = require "celer.submit.image_rows"
 local lists = require "celer.data.list"
 local mapper = require "celer.mapper.builtin"
@@ -24,7 +27,6 @@ local place = require "celer.place"
 local settings = require "celer.settings"
 local snapshot = require "celer.data.snapshot"
 local spaces = require "celer.space"
-local symbol = require "celer.symbol"
 local trace = require "celer.mapper.trace"
 local words = require "celer.words"
 
@@ -293,12 +295,11 @@ end
 ---@field words celer.buffer  as engine/comm/image.h has them
 ---@field head celer.buffer
 ---@field inspections integer
----@field boxes? celer.future  of `head`
----@field maps? table<integer, celer.range_mapper>  by dimensions: boxes of what is needed
+---@field told? celer.future  of `head`
+---@field boxes? celer.range_mapper  around what is needed; late
 ---@field spans? celer.buffer  as celer.host.image has them
 ---@field spanned? integer  how many inspections there were when they were asked for
----@field spans_read? celer.future  of `spans`
----@field span_maps? table<integer, celer.range_mapper>  likewise
+---@field span_map? celer.range_mapper  likewise
 ---@field seen table  of what the last inspection depends on
 ---@field lists? celer.image_lists
 ---@field copies table<celer.image_copy, boolean>  held weakly: they are their buffers'
@@ -441,22 +442,10 @@ local function inspect(plan, data, inner, cut, read)
       return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
         plan.inspections, plan.rows, image_rows.serves()
     end)
-    plan.boxes = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
-    plan.boxes.unadvised, plan.maps = true, {}
+    plan.told = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
+    plan.boxes = late.new(NAME, plan.told, 1)
   end
   if settings.session then place.check(core.wait(place.user())) end
-end
-
--- The mapper of boxes of rows, in closed form.
-local function boxes_map(head, dims)
-  local high, rest, out = {}, (", 0"):rep(dims - 1), {}
-  for d = 1, dims - 1 do high[d] = (", buffer.size[%d]"):format(d) end
-  for k = 1, tonumber(head(1)) do
-    out[k] = ("box({ %d%s }, { %d%s })"):format(tonumber(head(2 * k)), rest,
-      tonumber(head(2 * k + 1)), table.concat(high))
-  end
-  return assert(loadstring(("local box = ...\nreturn function(chunk, buffer) return %s end"):format(
-    table.concat(out, ", ")), "=celer/image"))(box.new)
 end
 
 -- The range in pieces along dimension 0, each with the box of its entries: eight numbers. So many
@@ -481,56 +470,31 @@ end
 local function span(plan, data, inner, cut)
   local base, what, places = base_of(plan.image), look_of(plan, data, inner)
   local pieces = pieces_of(base, cut.space)
-  plan.spans = plan.spans or buffers.apart("int64_t", { 1 + lane.SPAN * lane.SPANS },
+  plan.spans = plan.spans or buffers.apart("int64_t", { 1 + lane.PIECE * lane.SPANS },
     { name = "spans of " .. plan.image.index.name, init = 0 })
   submit(cut.alone and in_one or cut.hints, cut.range, lane.spans, function(cg)
     local list = { cg:read_write(plan.spans, mapper.all), cg:read(base.index, base.entries) }
     for _, buffer in ipairs(places) do list[#list + 1] = cg:read(buffer, mapper.all) end
     return what, pieces, unpack(list)
   end)
-  plan.spans_read = snapshot.request { snapshot.as_capture(plan.spans, NAME, 1) }
-  plan.spans_read.unadvised, plan.spanned, plan.span_maps = true, plan.inspections, {}
-end
-
--- The mapper of spans, in closed form: the rows of those that the chunk meets. A rank whose items
--- read none has it read a row all the same: all ranks' tasks depend on the same ones.
-local function spans_map(spans, dims)
-  local rest, high, out = (", 0"):rep(dims - 1), "", {}
-  for d = 1, dims - 1 do high = ("%s, buffer.size[%d]"):format(high, d) end
-  for k = 1, tonumber(spans(0)) do
-    local n = {}
-    for i = 1, lane.SPAN do n[i] = tonumber(spans(lane.SPAN * (k - 1) + i)) end
-    out[k] = ("box({ %d%s }, { %d + %d * high(0, low(1, low(last, %d) - high(first, %d)))%s })")
-      :format(n[3], rest, n[3], n[4] - n[3], n[2], n[1], high)
-  end
-  out[1] = out[1] or ("box({ 0%s }, { 1%s })"):format(rest, high)
-  return assert(loadstring(("local box, low, high = ...\nreturn function(chunk, buffer)\n"
-    .. "local first, last = chunk.min[0], chunk.max[0]\nreturn %s end"):format(
-    table.concat(out, ",\n")), "=celer/image"))(box.new, symbol.min, symbol.max)
-end
-
--- Of what a rank needs.
-local function map_of_boxes(plan, data)
-  plan.maps[data.dims] = plan.maps[data.dims] or boxes_map(plan.boxes:get(), data.dims)
-  return plan.maps[data.dims]
+  local told = snapshot.request { snapshot.as_capture(plan.spans, NAME, 1) }
+  plan.spanned, plan.span_map = plan.inspections, late.new(NAME, told, 0)
 end
 
 -- What devices of this rank read, of a copy or of the buffer: where they have memory of their own,
 -- boxes around what the rank needs. Where they have little, the rows among which a chunk's items
--- read. The script waits for these, once for an inspection.
+-- read.
 local function map_of(copy, data, cut, is_large)
   local plan = copy.plan
   if not plan or plan.rows == 0 or core.dry() then return mapper.all end
   if is_large then
     if plan.spanned ~= plan.inspections then span(plan, data, copy.below, cut) end
-    local maps = plan.span_maps
-    maps[data.dims] = maps[data.dims] or spans_map(plan.spans_read:get(), data.dims)
-    return maps[data.dims]
+    return plan.span_map
   end
   local backend, devices = core.devices()
   local is_own = backend == "cuda" or devices > 1 or select(2, core.room()) > 0
     or image_rows.serves()
-  return plan.boxes and is_own and map_of_boxes(plan, data) or mapper.all
+  return is_own and plan.boxes or mapper.all
 end
 
 -- Kernels bring it, but for the host, which looks into what other images go through, and where
@@ -538,7 +502,7 @@ end
 local function bring(copy, data, planned)
   copy.on_devices = not planned and copy.plan.rows > 0 and image_rows.serves()
   if copy.on_devices then
-    return image_rows.bring(copy, data, map_of_boxes(copy.plan, data))
+    return image_rows.bring(copy, data)
   end
   submit(nil, on_all(), lane.bring, function(cg)
     return cg:read_write(copy.sent, mapper.all), cg:read(copy.plan.words, mapper.all),

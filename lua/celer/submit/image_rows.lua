@@ -3,13 +3,16 @@
 --- Where each rank computes on a GPU, a kernel packs what the rank gives into a buffer of its own,
 --- a collective task exchanges that, and another kernel takes from what came, and from the rank's
 --- own share, what the copy is to have. So of the data nothing but what travels goes through the
---- memory of the host. Ranks have as much room for what they give, get and need as the rank with
---- the most of it: all submit the same tasks.
+--- memory of the host. How much a rank gives, gets and needs it alone knows: all submit the same
+--- tasks, over as many items, which go through lists of rows that say how long they are. Buffers
+--- are as long as any rank may need them, and take memory for what is used of them
+--- (mapper/late.lua).
 local buffers = require "celer.data.buffer"
 local collective = require "celer.submit.collective"
 local core = require "celer.core"
 local kernels = require "celer.kernel.kernel"
 local lane = require "celer.host.image"
+local late = require "celer.mapper.late"
 local mapper = require "celer.mapper.builtin"
 local box = require "celer.box"
 local settings = require "celer.settings"
@@ -17,19 +20,24 @@ local settings = require "celer.settings"
 local M = {}
 
 local NAME = "celer.image"
+local ITEMS = 2 ^ 17 -- of a rank: some for each that a GPU computes at a time
 
 local source = [[
-kernel void image_pack(item<1> it, in<int64_t, 1> given, in<T, D> data, out<T, 1> packed,
+kernel void image_pack(item<1> it, in<int64_t, 1> given, in<T, D> data, out<T, 2> packed,
                        int64_t all, int64_t row, int64_t deep) {
-  const int64_t i = it[0] % all, e = i % row, r = given(i / row);
-  if (r >= 0) packed(i) = data(AT);
+  const int64_t end = given(0) * row;
+  for (int64_t i = it[0] % all; i < end; i += all) {
+    const int64_t e = i % row, r = given(1 + i / row);
+    packed(i / row, e) = data(AT);
+  }
 }
-kernel void image_unpack(item<1> it, in<int64_t, 1> needed, in<int64_t, 1> from, in<T, 1> came,
+kernel void image_unpack(item<1> it, in<int64_t, 1> needed, in<int64_t, 1> from, in<T, 2> came,
                          in<T, D> data, out<T, D> copy, int64_t all, int64_t row, int64_t deep) {
-  const int64_t i = it[0] % all, e = i % row, r = needed(i / row);
-  if (r < 0) return;
-  const int64_t at = from(i / row);
-  copy(AT) = at >= 0 ? came(at * row + e) : data(AT);
+  const int64_t end = needed(0) * row;
+  for (int64_t i = it[0] % all; i < end; i += all) {
+    const int64_t e = i % row, r = needed(1 + i / row), at = from(1 + i / row);
+    copy(AT) = at >= 0 ? came(at, e) : data(AT);
+  }
 }
 ]]
 local places = { "r", "r, e", "r, e / deep, e % deep" }
@@ -67,34 +75,38 @@ local function submit(work)
 end
 
 ---@class celer.image_lists  rows that the rank gives, that it needs, and where among those
----  that came each of these is; each list as long as the longest of all ranks
+---  that came each of these is; behind how many there are
 ---@field given celer.buffer
 ---@field needed celer.buffer
 ---@field from celer.buffer
----@field gets integer  rows that come, at most
+---@field inspections integer  of the plan that they are of
+---@field maps table<string, celer.range_mapper>  what of these lists, and of rows, there is
 
-local function free(lists)
-  for _, one in ipairs { lists.given, lists.needed, lists.from } do one:free() end
+local function make_lists(plan)
+  local ranks = select(2, core.rank())
+  local share = math.ceil(plan.rows / ranks)
+  local function list(n)
+    return buffers.apart("int64_t", { 1 + n }, { name = "rows by " .. plan.image.index.name })
+  end
+  return { gives = math.max(share * (ranks - 1), 1), given = list(share * (ranks - 1)),
+    needed = list(plan.rows), from = list(plan.rows) }
 end
 
--- Of the plan that ranks have agreed on last. The script waits for their lengths.
+-- Of the plan that ranks have agreed on last.
 local function lists_of(plan)
-  local lists = plan.lists
-  if lists and lists.inspections == plan.inspections then return lists end
-  if lists then free(lists) end
-  local head = plan.boxes:get()
-  local function list(k)
-    local n = math.max(tonumber(head(lane.SIZES + k)), 1)
-    return buffers.apart("int64_t", { n }, { name = "rows by " .. plan.image.index.name })
-  end
-  lists = { inspections = plan.inspections, given = list(0), needed = list(2), from = list(2),
-    gives = tonumber(head(lane.SIZES)), gets = tonumber(head(lane.SIZES + 1)),
-    needs = tonumber(head(lane.SIZES + 2)) }
+  local lists = plan.lists or make_lists(plan)
   plan.lists = lists
+  if lists.inspections == plan.inspections then return lists end
+  lists.inspections, lists.maps = plan.inspections, {}
+  for name, word in pairs { given = lane.GIVEN, needed = lane.NEEDED, packed = lane.PACKED,
+    came = lane.CAME } do
+    lists.maps[name] = late.new(NAME, plan.told, word)
+  end
   submit(function(cg)
     cg:host_task(collective.collective(NAME), lane.spell, cg:read(plan.words, mapper.all),
-      cg:discard_write(lists.given, mapper.all), cg:discard_write(lists.needed, mapper.all),
-      cg:discard_write(lists.from, mapper.all))
+      cg:discard_write(lists.given, lists.maps.given),
+      cg:discard_write(lists.needed, lists.maps.needed),
+      cg:discard_write(lists.from, lists.maps.needed))
   end)
   return lists
 end
@@ -131,43 +143,40 @@ end
 
 -- Where rows that go and rows that come lie, of a copy.
 local function rooms_of(copy, data, lists, row)
-  if copy.rooms and copy.rooms.lists == lists then return copy.rooms end
-  M.forget_copy(copy)
-  copy.rooms = { lists = lists, pack = {}, unpack = {},
-    packed = buffers.apart(data.type, { math.max(lists.gives, 1) * row }, { name = data.name }),
-    came = buffers.apart(data.type, { math.max(lists.gets, 1) * row }, { name = data.name }) }
-  return copy.rooms
+  local rooms = copy.rooms or {
+    packed = buffers.apart(data.type, { lists.gives, row }, { name = data.name }),
+    came = buffers.apart(data.type, { data.size[0], row }, { name = data.name }) }
+  if rooms.maps ~= lists.maps then rooms.maps, rooms.pack, rooms.unpack = lists.maps, {}, {} end
+  copy.rooms = rooms
+  return rooms
 end
 
 --- Submits what brings a copy what it is to have.
 ---@param copy celer.image_copy
 ---@param data celer.buffer
----@param map celer.range_mapper  boxes of the copy around all that is needed
-function M.bring(copy, data, map)
-  local lists, list, all = lists_of(copy.plan), kernels_for(data), mapper.all
-  local rows, ranks = data.size[0], select(2, core.rank())
+function M.bring(copy, data)
+  local plan, list, all = copy.plan, kernels_for(data), mapper.all
+  local lists = lists_of(plan)
+  local maps, rows, ranks = lists.maps, data.size[0], select(2, core.rank())
   local row, deep = 1, data.dims == 3 and data.size[2] or 1
   for d = 1, data.dims - 1 do row = row * data.size[d] end
   local rooms = rooms_of(copy, data, lists, row)
-  local packed, came = rooms.packed, rooms.came
-  if lists.gives > 0 then
-    local items = lists.gives * row
-    run(rooms.pack, { lists.given, data, packed }, items, list.image_pack, function(cg)
-      return cg:read(lists.given, all), cg:read(data, share_of(rows, ranks, items)),
-        cg:discard_write(packed, all), items, row, deep
-    end)
-  end
+  local packed, came, items = rooms.packed, rooms.came, math.min(ITEMS, rows * row)
+  local share = share_of(rows, ranks, items)
+  run(rooms.pack, { lists.given, data, packed }, items, list.image_pack, function(cg)
+    return cg:read(lists.given, maps.given), cg:read(data, share),
+      cg:discard_write(packed, maps.packed), items, row, deep
+  end)
   submit(function(cg)
     cg:host_task(collective.collective(NAME), lane.exchange, cg:read_write(copy.sent, all),
-      cg:read(copy.plan.words, all), lists.gives > 0 and cg:read(packed, all) or false,
-      cg:discard_write(came, all), data.type.size * row)
+      cg:read(plan.words, all), cg:read(packed, maps.packed),
+      cg:discard_write(came, maps.came), data.type.size * row)
   end)
-  local items = math.max(lists.needs, 1) * row
   local used = { lists.needed, lists.from, came, data, copy.buffer }
   run(rooms.unpack, used, items, list.image_unpack, function(cg)
-    return cg:read(lists.needed, all), cg:read(lists.from, all), cg:read(came, all),
-      cg:read(data, share_of(rows, ranks, items)), cg:discard_write(copy.buffer, map), items, row,
-      deep
+    return cg:read(lists.needed, maps.needed), cg:read(lists.from, maps.needed),
+      cg:read(came, maps.came), cg:read(data, share),
+      cg:discard_write(copy.buffer, plan.boxes), items, row, deep
   end)
 end
 
@@ -183,7 +192,8 @@ end
 --- Ends what is kept of a plan.
 ---@param plan celer.image_plan
 function M.forget(plan)
-  if plan.lists then free(plan.lists) end
+  local lists = plan.lists or {}
+  for _, one in ipairs { lists.given, lists.needed, lists.from } do one:free() end
   plan.lists = nil
 end
 

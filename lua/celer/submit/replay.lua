@@ -6,6 +6,7 @@
 local core = require "celer.core"
 local box = require "celer.box"
 local known = require "celer.mapper.known"
+local late = require "celer.mapper.late"
 local buffers = require "celer.data.buffer"
 local near = require "celer.kernel.near"
 
@@ -39,8 +40,9 @@ local function describe(access, param, space, mode)
   if not entry then return nil end
   return { mode = access.spelt, as = mode, handle = buffer.handle, map = map,
     edge = param.edge and near.pack(param, access),
-    exact = param.edge ~= nil or known.is_exact(map), rule = entry.rule, params = entry.params,
-    variables = entry.variables, check = check_of(entry) }
+    exact = param.edge ~= nil or known.is_exact(map) or late.is_late(map),
+    rule = late.rule(map, entry.rule), params = entry.params, variables = entry.variables,
+    check = check_of(entry) }
 end
 
 local function keep(kernel, plan)

@@ -1,6 +1,7 @@
 -- celer.image: reads of what an index buffer names.
 local celer = require("spec.support.celer")
 
+local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 local shapes = {
@@ -735,6 +736,55 @@ print "right"]==], shape, { before = { "--backend", "cpu", "--device-memory", "1
     end)
   end
 
+  -- The task that writes the index waits until all ranks have submitted what reads by it.
+  for _, case in ipairs {
+    { name = "where devices have memory of their own", shape = { devices = 2, ranks = 2 } },
+    { name = "where kernels bring what it names", shape = shapes[3], parts = 2 },
+    { name = "where a rank alone has little memory", shape = shapes[1], memory = true },
+    { name = "where ranks have little memory", shape = shapes[3], memory = true },
+  } do
+    it("is not waited for by the script, " .. case.name, function()
+      local sign = scratch.path()
+      local before = case.memory and { "--backend", "cpu", "--device-memory", "1M" } or {}
+      local r = script.run(([==[
+require("celer.arrays.alone").always_parts = %s
+local n, sign, rank, ranks = 60000, arg[1], require("celer.core").rank()
+local index = celer.buffer("int", n, { name = "index" })
+local named = celer.image(index)
+local x = celer.buffer("double", { n, 2 }, { init = function(i, k) return i + k / 2 end })
+local y = celer.buffer("double", n)
+local gather = celer.kernel(function(i, index, x, y) y[i] = x[index[i]][1] end)
+local function writes(_, index, step)
+  local late = os.time() + 30
+  for k = 0, ranks - 1 do
+    local name = ("%%s.%%d.%%d"):format(sign, k, step)
+    while not io.open(name) do
+      if os.time() > late then error "the script waits for what this writes" end
+    end
+    os.remove(name)
+  end
+  for i = 0, n - 1 do index:set(i, math.max(i - step * 100, 0)) end
+end
+for step = 1, 3 do
+  q:submit(function(cg)
+    cg:host_task(celer.on_master, writes, cg:discard_write(index, celer.all), step)
+  end)
+  for _ = 1, 2 do
+    q:submit(function(cg)
+      cg:parallel_for(n, gather, cg:read(index), cg:read(x, named), cg:discard_write(y))
+    end)
+    x:set(x + 1)
+  end
+  io.open(("%%s.%%d.%%d"):format(sign, rank, step), "w"):close()
+  local s = q:wait(y)
+  for i = 0, n - 1 do same(i, s(i), math.max(i - step * 100, 0) + 0.5 + 2 * step - 1) end
+end
+print "right"]==]):format(case.parts or "false"), case.shape, { before = before, after = { sign } })
+      assert.equal("right\n", r.stdout, r.stderr)
+      assert.equal(0, r.status, r.stderr)
+    end)
+  end
+
   it("has its messages among those that --log info counts", function()
     local r = script.run([==[
 local n = 1000
@@ -783,7 +833,6 @@ end
 
   it("is checked without mistakes and hints", function()
     for _, ranks in ipairs { 1, 3 } do
-      local scratch = require("spec.support.scratch")
       local folder = scratch.folder()
       scratch.write(folder .. "/sparse.lua", files["sparse.lua"])
       scratch.write(folder .. "/case.lua", "local celer = require 'celer' local q = celer.queue() "
@@ -795,7 +844,6 @@ end
   end)
 
   it("is checked where a chunk names more rows apart than a mapper may give boxes", function()
-    local scratch = require("spec.support.scratch")
     local folder = scratch.folder()
     scratch.write(folder .. "/case.lua", [==[
 local celer = require "celer"
@@ -819,7 +867,6 @@ print(y(1))]==])
 
   it("is checked: what is read beside it is a mistake, at the line of the access", function()
     for _, ranks in ipairs { 1, 3 } do
-      local scratch = require("spec.support.scratch")
       local path = scratch.folder() .. "/case.lua"
       scratch.write(path, [==[
 local celer = require "celer"
