@@ -78,6 +78,32 @@ static unsigned over(int n, int by) {
   return unsigned((n + by - 1) / by);
 }
 
+// A fold's launch for what its last step computes, where items within `inner`
+// are no step's last ones.
+template <class Packed, class Step>
+static void give_fold(Packed &p, const Step &last, const area &inner,
+                      const celer::fold_array &first,
+                      const celer::fold_array &second) {
+  p.array.at[0] = first;
+  p.array.at[1] = second;
+  p.launch.where = last.where;
+  for (int d = 0; d < 2; ++d) {
+    p.launch.inner_min[d] = inner.min[d];
+    p.launch.inner_max[d] = inner.max[d];
+  }
+}
+
+// Steps that are not empty, each by a launch of its own.
+template <class Step, size_t N, class Run>
+static void one_by_one(Step *(&steps)[N], Run *run) {
+  for (Step *s : steps) {
+    if (s->where.extent[0] * s->where.extent[1] == 0) continue;
+    s->where.flags = 3;
+    launch(*s, over(int(s->where.extent[1]), 32),
+           over(int(s->where.extent[0]), 32), 32, 8, run);
+  }
+}
+
 // How a fold goes; of a stream so many rows are a block's, of a sheet so many
 // warps.
 enum way { TILE, STREAM, SHEET };
@@ -208,21 +234,10 @@ static void tiles(int h, int w, const area &chunk, const manner &m) {
     inner = grown(box, 0, inner);
   }
   const area read = grown(chunk, K, all);
-  p.array.at[0] = give(was0, to0, read);
-  p.array.at[1] = give(was1, to1, read);
-  p.launch.where = step[K - 1]->where;
-  for (int d = 0; d < 2; ++d) {
-    p.launch.inner_min[d] = inner.min[d];
-    p.launch.inner_max[d] = inner.max[d];
-  }
+  give_fold(p, *step[K - 1], inner, give(was0, to0, read),
+            give(was1, to1, read));
   if (wrong == 1) p.array.at[0].loads = 0; // each element is read
-  // One after another, in `up` and `u`; what is given to the fold stays.
-  for (wave_packed *s : step) {
-    if (s->where.extent[0] * s->where.extent[1] == 0) continue;
-    s->where.flags = 3;
-    launch(*s, over(int(s->where.extent[1]), 32),
-           over(int(s->where.extent[0]), 32), 32, 8, run_wave);
-  }
+  one_by_one(step, run_wave); // in `up` and `u`; what the fold is given stays
   void (*const run[])(const void *) = {
       run_tiles, run_stream, pick(0, 1) ? run_sheet<true> : run_sheet<false>};
   void (*const amiss[])(const void *) = {run_short, run_short_stream,
@@ -278,18 +293,8 @@ static void uneven_sheets(int h, int w, const area &chunk, int warps) {
     give(*step[s], grown_uneven(chunk, 2 - s, all), a, views, .25f);
   }
   const area read = grown_uneven(chunk, 3, all);
-  p.array.at[0] = give(fa, to, read);
-  p.array.at[1] = give(fb, tob, read);
-  p.launch.where = step[2]->where;
-  for (int d = 0; d < 2; ++d) {
-    p.launch.inner_min[d] = chunk.min[d];
-    p.launch.inner_max[d] = chunk.max[d];
-  }
-  for (uneven_packed *s : step) {
-    s->where.flags = 3;
-    launch(*s, over(int(s->where.extent[1]), 32),
-           over(int(s->where.extent[0]), 32), 32, 8, run_uneven);
-  }
+  give_fold(p, *step[2], chunk, give(fa, to, read), give(fb, tob, read));
+  one_by_one(step, run_uneven);
   const int first0 = std::max(chunk.min[0] - 6, 0);
   const int first1 = std::max((chunk.min[1] & -4) - 4, 0);
   const int more0 = std::min(chunk.max[0] + 3, h) - first0 - warps * HIGH;
@@ -350,22 +355,12 @@ static void rims(int h, int w, const manner &m) {
     if (Table) views.push_back(&by);
     give(*step[s], range, a, views, .25f);
   }
-  p.array.at[0] = give(fa, to, all);
-  p.array.at[1] = give(fb, tob, all);
+  give_fold(p, *step[K - 1], range, give(fa, to, all), give(fb, tob, all));
   if (!Table) p.array.at[1].loads = 1; // with it, some are left as they are
   for (int i = range.min[0]; i < range.max[0] && !Table; ++i)
     for (int j = range.min[1]; j < range.max[1]; ++j)
       fb.at[size_t(i) * fb.pitch + j] = 1e9f;
-  p.launch.where = step[K - 1]->where;
-  for (int d = 0; d < 2; ++d) {
-    p.launch.inner_min[d] = range.min[d];
-    p.launch.inner_max[d] = range.max[d];
-  }
-  for (typename Of::packed *s : step) {
-    s->where.flags = 3;
-    launch(*s, over(int(s->where.extent[1]), 32),
-           over(int(s->where.extent[0]), 32), 32, 8, Of::run_one);
-  }
+  one_by_one(step, Of::run_one);
   launch_fold(p, range, m, m.by == STREAM ? Of::run_stream : Of::run_tiles);
   must(memcmp(a.at.data(), to.at.data(), a.at.size() * sizeof(float)) == 0,
        "within a rim");
@@ -459,10 +454,7 @@ template <class Of> static void torus(int h, int w, const manner &m) {
                                  &p.steps.rest.rest.rest.first};
   for (int s = 0; s < K; ++s) // one after another, all of it
     Of::give_all(*step[s], all, s % 2 == 0 ? up : u, s % 2 == 0 ? u : up, by);
-  for (typename Of::packed *s : step) {
-    s->where.flags = 3;
-    launch(*s, over(w, 32), over(h, 32), 32, 8, Of::run_one);
-  }
+  one_by_one(step, Of::run_one);
   area inner = all;
   for (int s = 0; s < K; ++s) {
     const area box = turning(chunk, K - 1 - s, all);
@@ -479,13 +471,8 @@ template <class Of> static void torus(int h, int w, const manner &m) {
       read.min[d] = -(1 << 30);
       read.max[d] = 1 << 30;
     }
-  p.array.at[0] = give(was0, to0, read);
-  p.array.at[1] = give(was1, to1, read);
-  p.launch.where = step[K - 1]->where;
-  for (int d = 0; d < 2; ++d) {
-    p.launch.inner_min[d] = inner.min[d];
-    p.launch.inner_max[d] = inner.max[d];
-  }
+  give_fold(p, *step[K - 1], inner, give(was0, to0, read),
+            give(was1, to1, read));
   if (wrong == 1) --p.launch.where.range[1]; // where blocks turn
   if (wrong == 2) ++p.launch.where.min[0];   // what is left
   const int height = chunk.max[0] - chunk.min[0],
