@@ -1,6 +1,7 @@
 --- fold.lua -- time steps that are taken together, beside the same one by one.
 ---
 ---   celer run [--backend cuda] spec/bench/fold.lua [turns] [case ...]
+---   celer run --backend cuda --devices 2 spec/bench/fold.lua [turns] over [case ...]
 ---
 --- Cases are those of CASES below, or a name and an extent as one word, "wave=4096"; so also
 --- wavetorus and graytorus, which read around the ends of their buffers. In turns of
@@ -8,13 +9,27 @@
 --- by the script's clock with a q:wait at the end of each turn. First a smaller one is computed
 --- both ways, and its bits are compared. On a GPU what takes several steps in one launch is
 --- compiled meanwhile, so each runs for some seconds first. The last line is JSON.
+---
+--- With the word "over": on one device, and over all devices of all ranks, in turns, with as many
+--- steps together as celer takes by itself. One GPU may be named twice (--devices 0,0), which says
+--- nothing about two, but shows what they would have to do besides.
 local celer = require "celer"
 local core = require "celer.core"
 
 local TURNS = tonumber(arg[1]) or 5
+local OVER = arg[2] == "over"
 local COMPILE_SECONDS, TURN_SECONDS = 3, 0.15
 local WARM_SECONDS = core.devices() == "cuda" and 16 or 4 -- a large stream takes 10 to compile
 local q = celer.queue()
+
+-- All devices, and how to have one of them do all.
+local _, own_devices = core.devices()
+local devices = own_devices * celer.ranks()
+local first_alone = celer.weights(function(rank)
+  local each = {}
+  for i = 1, own_devices do each[i] = rank == 0 and i == 1 and 1 or 0 end
+  return each
+end)
 
 local kernels = celer.kernel [[
   kernel void drop(item<2> it, out<float, 2> u, float share) {
@@ -196,9 +211,10 @@ local CASES = {
 local SMALL, STEPS = { heat3d = 61 }, 37
 
 local function chosen()
-  if not arg[2] then return CASES end
+  local first = OVER and 3 or 2
+  if not arg[first] then return CASES end
   local cases = {}
-  for i = 2, #arg do
+  for i = first, #arg do
     local name, n = arg[i]:match("^(%w+)=?(%d*)$")
     assert(programs[name], "no such case: " .. arg[i])
     for _, case in ipairs(CASES) do
@@ -211,11 +227,11 @@ end
 
 -- The contents after some steps; before that, while what takes several at once is compiled, they
 -- are as they may be.
-local function contents(name, n, fold, before)
-  q:hint { fold = fold }
+local function contents(name, n, way, before)
+  q:hint(way.hint)
   local step = programs[name](n)
-  local start = core.time()
-  while before > 0 and core.time() - start < COMPILE_SECONDS do
+  local start = celer.time()
+  while before > 0 and celer.time() - start < COMPILE_SECONDS do
     for _ = 1, before do step() end
     q:wait()
   end
@@ -225,19 +241,20 @@ local function contents(name, n, fold, before)
   return q:fence(result()):get(), sum and q:fence(sum):get()(0)
 end
 
-local function same(name, fold)
+local function same(name, ways)
   local n = SMALL[name] or 333
-  local plain, sum = contents(name, n, 1, 0)
-  local folded, other_sum = contents(name, n, fold, STEPS)
-  if sum ~= other_sum then
-    error(("%s with fold = %d comes to %.17g, not %.17g"):format(name, fold, other_sum, sum))
+  local plain, sum = contents(name, n, ways[1], OVER and STEPS or 0)
+  local other, other_sum = contents(name, n, ways[2], STEPS)
+  -- Parts of a plain sum are other ones over several devices.
+  if not OVER and sum ~= other_sum then
+    error(("%s with %s comes to %.17g, not %.17g"):format(name, ways[2].text, other_sum, sum))
   end
   for i = 0, n - 1, name == "heat3d" and 7 or 1 do
     for j = 0, n - 1 do
       local a = name == "heat3d" and plain(i, j, j) or plain(i, j)
-      local b = name == "heat3d" and folded(i, j, j) or folded(i, j)
+      local b = name == "heat3d" and other(i, j, j) or other(i, j)
       if a ~= b then
-        error(("%s with fold = %d differs at %d, %d: %.17g, not %.17g"):format(name, fold, i,
+        error(("%s with %s differs at %d, %d: %.17g, not %.17g"):format(name, ways[2].text, i,
           j, b, a))
       end
     end
@@ -250,10 +267,10 @@ local function median(list)
 end
 
 local function seconds_of(step, steps)
-  local start = core.time()
+  local start = celer.time()
   for _ = 1, steps do step() end
   q:wait()
-  return core.time() - start
+  return celer.time() - start
 end
 
 -- So many steps that a turn takes about TURN_SECONDS, in whole folds.
@@ -264,28 +281,58 @@ local function steps_for(step, fold)
   return math.max(1, math.ceil(TURN_SECONDS / each / fold)) * fold
 end
 
-local function measure(case)
-  local name, n, fold, most = case[1], case[2], case[3], case[4]
-  same(name, fold)
-  local step = programs[name](n)
-  q:wait()
-  q:hint { fold = fold }
-  local start = core.time()
-  local steps = steps_for(step, fold)
-  while core.time() - start < WARM_SECONDS do seconds_of(step, steps) end
-  local took = { {}, {} }
+-- What is measured beside each other: hints, and a word.
+local function ways_of(fold)
+  if OVER then
+    return { { hint = { weights = first_alone } },
+      { hint = { weights = "equal" }, text = devices .. " devices" } }
+  end
+  return { { hint = { fold = 1 } }, { hint = { fold = fold }, text = "fold = " .. fold } }
+end
+
+-- Turns of each way, and between them some steps that do not count. Over several devices each has
+-- buffers of its own, which stay where they are.
+local function medians(case, ways)
+  local name, n, fold = case[1], case[2], case[3]
+  local took, step, steps = { {}, {} }, {}, {}
+  for way = 1, 2 do
+    q:hint(ways[way].hint)
+    step[way] = way == 2 and not OVER and step[1] or programs[name](n)
+    q:wait()
+  end
+  for way = OVER and 1 or 2, 2 do
+    q:hint(ways[way].hint)
+    local start = celer.time()
+    steps[way] = steps_for(step[way], fold)
+    while celer.time() - start < WARM_SECONDS do seconds_of(step[way], steps[way]) end
+    steps[way] = OVER and steps_for(step[way], 4 * fold) or steps[way]
+  end
   for _ = 1, TURNS do
-    for way, f in ipairs { 1, fold } do
-      q:hint { fold = f }
-      seconds_of(step, fold * 2)
-      table.insert(took[way], seconds_of(step, steps) / steps * 1e6)
+    for way = 1, 2 do
+      local each = steps[way] or steps[2]
+      q:hint(ways[way].hint)
+      seconds_of(step[way], fold * 2)
+      table.insert(took[way], seconds_of(step[way], each) / each * 1e6)
     end
   end
-  local plain, folded = median(took[1]), median(took[2])
+  return median(took[1]), median(took[2])
+end
+
+local function measure(case)
+  local name, n, fold, most = case[1], case[2], case[3], case[4]
+  local ways = ways_of(fold)
+  same(name, ways)
+  local plain, other = medians(case, ways)
+  if OVER then
+    print(("%-7s %6d  %d devices: %9.2f us a step, one %9.2f: %.2f times"):format(name, n, devices,
+      other, plain, plain / other))
+    return ('"%s_%d": {"devices": %d, "us": %.2f, "one_us": %.2f, "ratio": %.3f}'):format(name, n,
+      devices, other, plain, plain / other)
+  end
   print(("%-7s %6d  fold %2d: %9.2f us a step, alone %9.2f: %.2f times%s"):format(name, n, fold,
-    folded, plain, plain / folded,
-    most and (folded <= most and ", within %g" or ", over %g"):format(most) or ""))
-  return ('"%s_%d": {"fold": %d, "us": %.2f, "alone_us": %.2f%s}'):format(name, n, fold, folded,
+    other, plain, plain / other,
+    most and (other <= most and ", within %g" or ", over %g"):format(most) or ""))
+  return ('"%s_%d": {"fold": %d, "us": %.2f, "alone_us": %.2f%s}'):format(name, n, fold, other,
     plain, most and (', "target_us": %g'):format(most) or "")
 end
 
