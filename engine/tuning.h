@@ -378,7 +378,7 @@ enum {
   CEL_TUNE_FOLD_STREAM_STEPS = 8,
   CEL_TUNE_FOLD_STREAM_ITEMS = 5 << 19,
   CEL_TUNE_FOLD_STREAM_BYTES = 64,
-  CEL_TUNE_FOLD_STREAM_ROWS = 272,
+  CEL_TUNE_FOLD_STREAM_ROWS = 320,
   /* And of sheets (kernels/sheet.cuh), which go before streams up to so many
    * items, as many times more where these take: of as many rows as have so many
    * bytes of a column, or half as many again. More rows to a warp would spare a

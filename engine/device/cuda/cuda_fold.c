@@ -533,10 +533,10 @@ static void shape_stream(const cel_cuda_device *device, int32_t d,
       .grid = {across, 1, 1}, .block = {CEL_FUSED_LANES, 1, 1}, .each = 1};
   if (dims == 1) return;
   const int64_t height = chunk->max[0] - chunk->min[0];
-  const int32_t rows = rows_of(fused, height, across,
+  const uint32_t outer = across < 2 ? across : 2;
+  const int32_t rows = rows_of(fused, height, across + outer,
                                (int64_t)device->multiprocessors * QUARTERS,
                                (fused->resident[d] + QUARTERS - 1) / QUARTERS);
-  const uint32_t outer = across < 2 ? across : 2;
   out->grid[0] = (across - outer) * over(height, rows) +
                  outer * over(height, (rows + 1) / 2);
   out->each = rows + 1;
