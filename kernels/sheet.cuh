@@ -527,9 +527,10 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
            low % own == 0;
   }
 
-  // Where a sheet lies. It lies within the range: the last ones begin earlier,
-  // and compute twice what others do. Nothing is missing where the range ends.
-  // On a torus they go on at the other end.
+  // Where a sheet lies. It lies within the range, and ends where what it reads
+  // does: the last ones begin earlier, and compute twice what others do.
+  // Nothing is missing where the range ends. On a torus they go on at the other
+  // end.
   struct corner {
     int top, low;
     bool inner;
@@ -546,7 +547,9 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
             y * (tall - L::below0 - L::above0);
       low = (L::torus || first1 > 0 ? first1 : 0) + x * useful;
       if (!L::torus) {
-        top = top < n0 - tall ? top : n0 - tall;
+        const int end0 = int(w.min[0]) + int(w.extent[0]) + L::above0;
+        const int last0 = (end0 < n0 ? end0 : n0) - tall;
+        top = top < last0 ? top : last0 > 0 ? last0 : 0;
         low = low < n1 - columns ? low : n1 - columns;
       }
       inner = top >= l.inner_min[0] && top + tall <= l.inner_max[0] &&

@@ -234,6 +234,7 @@ static void tiles(int h, int w, const area &chunk, const manner &m) {
     inner = grown(box, 0, inner);
   }
   const area read = grown(chunk, K, all);
+  if (m.by == SHEET) inner.min[0] = read.min[0], inner.max[0] = read.max[0];
   give_fold(p, *step[K - 1], inner, give(was0, to0, read),
             give(was1, to1, read));
   if (wrong == 1) p.array.at[0].loads = 0; // each element is read
