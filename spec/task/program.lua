@@ -11,6 +11,7 @@
 -- reduced into is { u, "discard_write", reducer = p:reducer() }, or "read_write".
 -- A box of a mapper is a list of {lo, hi} per buffer dimension, expressions as
 -- in spec/rule/rules.lua; an access is {buffer, mode, boxes, options}.
+-- Options: clamp, params; late, a cel_late, and late_at.
 local ffi = require("ffi")
 local rules = require("spec.rule.rules")
 local c = require("spec.support.cdef")("task/task_graph.h", "task/assignment.h", "base/status.h")
@@ -227,6 +228,7 @@ local function access_of(self, access, group, out)
   out.buffer, out.mode = buffer, modes[mode]
   out.use.rule, out.use.params = rule, params
   out.use.range, out.use.extent = group.range, buffer.extent
+  out.late, out.late_at = options.late, options.late_at or 0
 end
 
 -- A cel_group. `self` needs `rules` and `anchors` only.
