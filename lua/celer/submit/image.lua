@@ -295,7 +295,7 @@ end
 ---@field words celer.buffer  as engine/comm/image.h has them
 ---@field head celer.buffer
 ---@field inspections integer
----@field told? celer.future  of `head`
+---@field told? celer.future  of `head`, where devices have memory of their own
 ---@field boxes? celer.range_mapper  around what is needed; late
 ---@field spans? celer.buffer  as celer.host.image has them
 ---@field spanned? integer  how many inspections there were when they were asked for
@@ -432,6 +432,12 @@ local function find(plan, data, inner, cut, read)
   rawset(image.index, "image_looks", (rawget(image.index, "image_looks") or 0) + 1)
 end
 
+-- Whether devices have memory of their own, where they get what the rank needs.
+local function is_own()
+  local backend, devices = core.devices()
+  return backend == "cuda" or devices > 1 or select(2, core.room()) > 0 or image_rows.serves()
+end
+
 -- A session goes on after a host task that has failed, and so would the kernel that reads by the
 -- index: there the script waits until it is known that nothing is wrong.
 local function inspect(plan, data, inner, cut, read)
@@ -442,8 +448,10 @@ local function inspect(plan, data, inner, cut, read)
       return cg:read_write(plan.head, mapper.all), cg:read_write(plan.words, mapper.all),
         plan.inspections, plan.rows, image_rows.serves()
     end)
-    plan.told = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
-    plan.boxes = late.new(NAME, plan.told, 1)
+    if is_own() then
+      plan.told = snapshot.request { snapshot.as_capture(plan.head, NAME, 1) }
+      plan.boxes = late.new(NAME, plan.told, 1)
+    end
   end
   if settings.session then place.check(core.wait(place.user())) end
 end
@@ -491,10 +499,7 @@ local function map_of(copy, data, cut, is_large)
     if plan.spanned ~= plan.inspections then span(plan, data, copy.below, cut) end
     return plan.span_map
   end
-  local backend, devices = core.devices()
-  local is_own = backend == "cuda" or devices > 1 or select(2, core.room()) > 0
-    or image_rows.serves()
-  return is_own and plan.boxes or mapper.all
+  return plan.boxes or mapper.all
 end
 
 -- Kernels bring it, but for the host, which looks into what other images go through, and where
