@@ -436,7 +436,7 @@ static void say_late(const program *p, const step *s, int64_t *words) {
     piece[0] = k < n ? INT64_MIN : at;
     piece[1] = k < n ? at : INT64_MAX;
     piece[2] = boxes[2 * (k % n)];
-    piece[3] = boxes[2 * (k % n) + 1];
+    piece[3] = boxes[2 * (k % n) + 1] - (p->harm == HARM_LATE);
   }
 }
 

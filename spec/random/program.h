@@ -256,7 +256,8 @@ typedef enum harm {
   HARM_UNREAD,  /* devices are told that nobody reads what a fold leaves */
   HARM_KEPT,    /* what an index named is kept when it changes */
   HARM_STALE,   /* what was brought is kept when it changes */
-  HARM_HASTE    /* what ranks bring each other is not waited for */
+  HARM_HASTE,   /* what ranks bring each other is not waited for */
+  HARM_LATE     /* what is late comes to a row less */
 } harm;
 
 /* A rank that dies or falls silent (`fault`), on the cluster's clock; lost_ns

@@ -3,7 +3,7 @@
  *                 [--print] [--data] [--chains] [--diverge] [--fail] [--lose]
  *                 [--most N] [--fault NAME]: drop, swap, duplicate; thin,
  *                 flat, dead, discard, rest; near, rim, stay, unread; kept,
- *                 stale, haste
+ *                 stale, haste, late
  *
  * Runs random programs on a simulated cluster and compares with a sequential
  * interpreter; with --threads on threads and the CPU backend. A failure prints
@@ -55,7 +55,7 @@ static int usage(void) {
       "[--diverge] [--fail] [--lose]\n"
       "  [--most N] [--fault "
       "drop|swap|duplicate|thin|flat|dead|discard|rest|near|rim|stay|unread|"
-      "kept|stale|haste]"
+      "kept|stale|haste|late]"
       "\n");
   return 2;
 }
@@ -72,9 +72,9 @@ static bool parse_fault(const char *name, cel_fault *out) {
 
 static bool parse_harm(const char *name, harm *out) {
   static const char *const names[] = {
-      NULL,  "thin", "flat",   "dead", "discard", "rest", "near",
-      "rim", "stay", "unread", "kept", "stale",   "haste"};
-  for (int i = HARM_NOT + 1; i <= HARM_HASTE; ++i)
+      NULL,  "thin", "flat",   "dead", "discard", "rest",  "near",
+      "rim", "stay", "unread", "kept", "stale",   "haste", "late"};
+  for (int i = HARM_NOT + 1; i <= HARM_LATE; ++i)
     if (strcmp(names[i], name) == 0) *out = (harm)i;
   return *out != HARM_NOT;
 }

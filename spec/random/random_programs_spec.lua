@@ -75,7 +75,7 @@ describe("random programs", function()
     assert.are.equal(0, failures, text)
   end)
 
-  for _, fault in ipairs({ "kept", "stale", "haste" }) do
+  for _, fault in ipairs({ "kept", "stale", "haste", "late" }) do
     it("fail when what data decide is not looked at again: " .. fault, function()
       local _, failures = run("--data --count 150 --most 5 --fault " .. fault)
       assert.is_true(failures >= 5)
