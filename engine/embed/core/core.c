@@ -72,6 +72,7 @@ int cel__open_core(lua_State *L) {
   add_functions(L, cel__core_submit);
   add_functions(L, cel__core_form);
   add_functions(L, cel__core_replay);
+  add_functions(L, cel__core_prepared);
   add_functions(L, cel__core_recall);
   add_functions(L, cel__core_listing);
   add_functions(L, cel__core_weights);

@@ -101,9 +101,10 @@ cel_init *cel__data_init(const void *data, const cel_box *extent,
 
 extern const luaL_Reg cel__core_weights[], cel__core_buffer[],
     cel__core_submit[], cel__core_form[], cel__core_replay[],
-    cel__core_recall[], cel__core_listing[], cel__core_kernel[],
-    cel__core_run[], cel__core_lane[], cel__core_both[], cel__core_object[],
-    cel__core_lane_object[], cel__core_dry[], cel__core_see[], cel__core_line[],
-    cel__core_cache[], cel__core_check[], cel__core_child[];
+    cel__core_prepared[], cel__core_recall[], cel__core_listing[],
+    cel__core_kernel[], cel__core_run[], cel__core_lane[], cel__core_both[],
+    cel__core_object[], cel__core_lane_object[], cel__core_dry[],
+    cel__core_see[], cel__core_line[], cel__core_cache[], cel__core_check[],
+    cel__core_child[];
 
 #endif

@@ -464,8 +464,10 @@ static bool pack_given(lua_State *L, const cel__given *g, uint32_t next,
   return true;
 }
 
-bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
-                    cel__packed_values *out) {
+/* Packs the values that `g` says where to find on the stack; false where one
+ * does not fit, or there are too many or too few. */
+static bool pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
+                 cel__packed_values *out) {
   const cel_param *param;
   int32_t n = cel_module_params(p->module, p->kernel, &param);
   uint32_t next = 0, at = 0, views = 0;
@@ -481,9 +483,7 @@ bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
       memcpy(out->bytes + start, p->access[views - 1].edge, size);
       continue;
     }
-    if (!pack_given(L, g, next, &param[i], out->bytes + start)) return false;
-    out->start[next] = (uint16_t)start;
-    out->param[next++] = &param[i];
+    if (!pack_given(L, g, next++, &param[i], out->bytes + start)) return false;
   }
   out->size = at;
   return next == g->values;
@@ -491,8 +491,11 @@ bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
 
 /* ---- submitting ---------------------------------------------------------- */
 
-void cel__plan_group(const cel__group_plan *p, const cel__given *g,
-                     cel_access access[CEL__PLAN_ACCESSES], cel_group *out) {
+static int submit_by_plan(lua_State *L, cel__group_plan *p, const cel__given *g,
+                          const cel__packed_values *values) {
+  enum { ABOVE = 2 }; /* Group:parallel_for, which calls replay */
+  cel_access access[CEL__PLAN_ACCESSES];
+  cel_home home;
   for (uint32_t i = 0; i < p->accesses; ++i) {
     const cel__planned_access *m = &p->access[i];
     access[i] = (cel_access){.buffer = g->access[i].buffer,
@@ -505,23 +508,14 @@ void cel__plan_group(const cel__group_plan *p, const cel__given *g,
                              .late = m->late,
                              .late_at = m->late_at};
   }
-  *out = (cel_group){.kind = CEL_TASK_KERNEL,
+  cel_group group = {.kind = CEL_TASK_KERNEL,
+                     .known = &p->task,
+                     .name = lua_tostring(L, CEL__REPLAY_LABEL),
+                     .location = cel__user_location_from(L, ABOVE),
                      .dims = p->dims,
                      .range = g->range,
                      .accesses = p->accesses,
                      .access = access};
-}
-
-static int submit_by_plan(lua_State *L, cel__group_plan *p, const cel__given *g,
-                          const cel__packed_values *values) {
-  enum { ABOVE = 2 }; /* Group:parallel_for, which calls replay */
-  cel_access access[CEL__PLAN_ACCESSES];
-  cel_group group;
-  cel_home home;
-  cel__plan_group(p, g, access, &group);
-  group.known = &p->task;
-  group.name = lua_tostring(L, CEL__REPLAY_LABEL);
-  group.location = cel__user_location_from(L, ABOVE);
   cel_advice_submitted(L, group.location);
   cel__read_division(L, CEL__REPLAY_DIVISION, &group, &home);
   const cel_suits suits = cel__suits(p->module, &group, 0);
@@ -549,7 +543,9 @@ static cel__group_plan *find(lua_State *L, cel__given *g) {
   }
 }
 
-cel__group_plan *cel__plan_match(lua_State *L, cel__given *g) {
+/* The plan for the group on the stack, which `g` describes then; null where
+ * none is for it. It is left on the stack, with its table behind it. */
+static cel__group_plan *match(lua_State *L, cel__given *g) {
   g->dims = 0;
   g->arguments = g->accesses = g->values = 0;
   g->is_access = 0;
@@ -566,33 +562,26 @@ cel__group_plan *cel__plan_match(lua_State *L, cel__given *g) {
 static int replay(lua_State *L) {
   cel__packed_values values;
   cel__given g;
-  cel__group_plan *p = cel__plan_match(L, &g);
-  if (p != NULL && cel__plan_pack(L, p, &g, &values))
+  cel__group_plan *p = match(L, &g);
+  if (p != NULL && pack(L, p, &g, &values))
     return submit_by_plan(L, p, &g, &values);
   lua_pushboolean(L, 0);
   return 1;
 }
 
-/* replay_with(metatable of boxes, of chunks) -> replay, prepare */
+/* replay_with(metatable of boxes, of chunks) -> replay */
 static int replay_with(lua_State *L) {
   static const char *const fields[] = {"n", "dims", "min", "max"};
-  static const lua_CFunction both[] = {replay, cel__prepare};
   lua_settop(L, 2);
-  for (int k = 0; k < 2; ++k) {
-    lua_pushvalue(L, 1);
-    lua_pushvalue(L, 2);
-    cel__push_buffer_type(L);
-    for (int i = 0; i < (int)(sizeof fields / sizeof *fields); ++i)
-      lua_pushstring(L, fields[i]);
-    lua_pushcclosure(L, both[k], MAX);
-  }
-  return 2;
+  cel__push_buffer_type(L);
+  for (int i = 0; i < (int)(sizeof fields / sizeof *fields); ++i)
+    lua_pushstring(L, fields[i]);
+  lua_pushcclosure(L, replay, MAX);
+  return 1;
 }
 
 const luaL_Reg cel__core_replay[] = {
     {"plan", plan_new},
     {"replay_with", replay_with},
-    {"submit_again", cel__submit_again},
-    {"finish_prepared", cel__finish_prepared},
     {NULL, NULL},
 };

@@ -1,9 +1,8 @@
-/* core_replay.h -- plans of command groups, for what submits by them.
+/* core_replay.h -- plans of command groups, as core_replay.c has them.
  *
- * A group comes to C with its arguments on the stack, as replay (core_replay.c)
- * has them, and is described by a cel__given. A plan is a userdata of Lua;
- * only the group that a plan was made of or one like it is submitted by it.
- * Thread: main.
+ * A group comes to C with its arguments on the stack, and is described by a
+ * cel__given. A plan is a userdata of Lua; only the group that a plan was made
+ * of or one like it is submitted by it. Thread: main.
  */
 #ifndef CEL_EMBED_CORE_CORE_REPLAY_H
 #define CEL_EMBED_CORE_CORE_REPLAY_H
@@ -103,32 +102,10 @@ typedef struct cel__given {
   int64_t param[CEL__PLAN_PARAMS];
 } cel__given;
 
-/* The plan for the group on the stack, which `g` describes then; null where
- * none is for it. It is left on the stack, with its table behind it. */
-cel__group_plan *cel__plan_match(lua_State *L, cel__given *g);
-
-/* A kernel's values, and where each is. */
+/* A kernel's values. */
 typedef struct cel__packed_values {
   unsigned char bytes[CEL__PLAN_VALUES];
   uint32_t size;
-  uint16_t start[CEL__PLAN_ARGUMENTS];
-  const cel_param *param[CEL__PLAN_ARGUMENTS]; /* the module's */
 } cel__packed_values;
-
-/* Packs the values that `g` says where to find on the stack; false where one
- * does not fit, or there are too many or too few. */
-bool cel__plan_pack(lua_State *L, const cel__group_plan *p, const cel__given *g,
-                    cel__packed_values *out);
-
-/* The group, but for how it is divided, where it is from, and its work.
- * Accesses borrow the numbers of `g`. */
-void cel__plan_group(const cel__group_plan *p, const cel__given *g,
-                     cel_access access[CEL__PLAN_ACCESSES], cel_group *out);
-
-/* prepare, a closure that replay_with makes, submit_again and finish_prepared
- * (core_prepared.c). */
-int cel__prepare(lua_State *L);
-int cel__submit_again(lua_State *L);
-int cel__finish_prepared(lua_State *L);
 
 #endif

@@ -104,17 +104,6 @@ static int rule_intern(lua_State *L) {
   return 1;
 }
 
-/* A group's accesses while it is read off a Lua array: per access buffer,
- * mode, rule, then its parameters; of what is reduced into the identity as a
- * string in place of a rule, which the table keeps, and a cel_op. */
-typedef struct access_list {
-  cel_access access[CEL__ACCESSES];
-  const char *identity[CEL__ACCESSES]; /* null: nothing is reduced */
-  cel_op op[CEL__ACCESSES];
-  int64_t params[CEL__PARAMETERS];
-  uint32_t n, used;
-} access_list;
-
 static int64_t read_number(lua_State *L, int index, int at) {
   lua_rawgeti(L, index, at);
   int64_t number = (int64_t)luaL_checknumber(L, -1);
@@ -122,8 +111,8 @@ static int64_t read_number(lua_State *L, int index, int at) {
   return number;
 }
 
-static void read_accesses(lua_State *L, int index, const cel_box *range,
-                          access_list *out) {
+void cel__read_accesses(lua_State *L, int index, const cel_box *range,
+                        cel__access_list *out) {
   out->n = out->used = 0;
   for (int i = 1;;) {
     lua_rawgeti(L, index, i++);
@@ -216,13 +205,14 @@ const cel_lua_division *cel__read_division(lua_State *L, int index,
  *   1 a cel_lua_range  2 a cel_lua_division  3 nil | handles, as of
  *   cel__read_division  4 accesses  5 name | nil */
 static const cel_lua_division *read_group(lua_State *L, cel_group *group,
-                                          access_list *list, cel_home *home) {
+                                          cel__access_list *list,
+                                          cel_home *home) {
   cel__read_range(L, 1, group);
   group->name = luaL_optstring(L, 5, NULL);
   group->location = cel__user_location(L);
   cel_advice_submitted(L, group->location);
   const cel_lua_division *division = cel__read_division(L, 2, group, home);
-  read_accesses(L, 4, &group->range, list);
+  cel__read_accesses(L, 4, &group->range, list);
   group->accesses = list->n;
   group->access = list->access;
   return division;
@@ -274,38 +264,49 @@ cel_suits cel__suits(const cel_module *module, const cel_group *group,
 }
 
 /* The accesses of a kernel come in the order of its views. */
-static void add_reducers(cel_work *work, access_list *list) {
-  for (uint32_t i = 0; i < list->n; ++i) {
-    cel_access *a = &list->access[i];
-    if (list->identity[i] != NULL)
-      a->reducer = cel_module_reduce(work, (int32_t)i, &a->buffer->extent,
-                                     list->identity[i], list->op[i]);
+cel_work *cel__kernel_work(const cel__kernel_call *call, cel_access *access,
+                           uint32_t accesses) {
+  cel_work *work =
+      cel_module_work(call->module, call->kernel, call->values, call->size);
+  memcpy(work->work_group, call->group, sizeof work->work_group);
+  if (call->group[0] > 0)
+    work->hash = cel_hash(call->group, sizeof work->work_group, work->hash);
+  for (uint32_t i = 0; i < accesses; ++i) {
+    if (call->identity[i] != NULL)
+      access[i].reducer =
+          cel_module_reduce(work, (int32_t)i, &access[i].buffer->extent,
+                            call->identity[i], call->op[i]);
   }
+  cel_module_walk(work, access, accesses);
+  cel_module_sample(call->module, call->kernel, work, access, accesses);
+  return work;
+}
+
+int32_t cel__items_of(const cel_lua_division *division) {
+  const int32_t *shape = division->group;
+  return shape[0] * shape[1] * shape[2];
 }
 
 /* ... 6 module  7 kernel, from 0  8 values */
 static int submit_kernel(lua_State *L) {
-  access_list list;
+  cel__access_list list;
   cel_home home;
   _Alignas(16) unsigned char values[CEL__VALUES];
   cel_group group = {.kind = CEL_TASK_KERNEL};
   const cel_lua_division *division = read_group(L, &group, &list, &home);
-  const int32_t *shape = division->group;
-  int32_t items = shape[0] * shape[1] * shape[2];
-  cel_module *module = cel__check_module(L, 6);
-  int32_t kernel = (int32_t)luaL_checkinteger(L, 7);
-  uint32_t size = cel__pack_values(L, 8, module, kernel, values, CEL__VALUES);
-  const cel_suits suits = cel__suits(module, &group, items);
-  if (cel_module_suit(module, kernel, &suits) != CEL_E_OK)
+  cel__kernel_call call = {.module = cel__check_module(L, 6),
+                           .kernel = (int32_t)luaL_checkinteger(L, 7),
+                           .group = division->group,
+                           .values = values,
+                           .identity = list.identity,
+                           .op = list.op};
+  call.size =
+      cel__pack_values(L, 8, call.module, call.kernel, values, CEL__VALUES);
+  const cel_suits suits =
+      cel__suits(call.module, &group, cel__items_of(division));
+  if (cel_module_suit(call.module, call.kernel, &suits) != CEL_E_OK)
     return cel__push_module_failure(L);
-  cel_work *work = cel_module_work(module, kernel, values, size);
-  memcpy(work->work_group, shape, sizeof work->work_group);
-  if (items > 0)
-    work->hash = cel_hash(shape, sizeof work->work_group, work->hash);
-  add_reducers(work, &list);
-  cel_module_walk(work, list.access, list.n);
-  cel_module_sample(module, kernel, work, list.access, list.n);
-  return cel__submit(L, &group, work);
+  return cel__submit(L, &group, cel__kernel_work(&call, list.access, list.n));
 }
 
 /* Effects off a Lua array: object and order, object and order... */
@@ -327,7 +328,7 @@ static void read_effects(lua_State *L, int index, cel_effect *out,
  * 8 effects | nil  9 whether it must run where Lua objects live */
 static int submit_lua(lua_State *L, cel_task_kind kind) {
   cel_effect effects[CEL__EFFECTS];
-  access_list list;
+  cel__access_list list;
   cel_home home;
   cel_group group = {.kind = kind};
   group.collective_group = read_group(L, &group, &list, &home)->collective;

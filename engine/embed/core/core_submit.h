@@ -40,6 +40,39 @@ void cel__read_range(lua_State *L, int index, cel_group *group);
 const cel_lua_division *cel__read_division(lua_State *L, int index,
                                            cel_group *group, cel_home *home);
 
+/* A group's accesses, off a Lua array: per access buffer, mode, rule, then its
+ * parameters; of what is reduced into the identity as a string in place of a
+ * rule, which the table keeps, and a cel_op. */
+typedef struct cel__access_list {
+  cel_access access[CEL__ACCESSES];
+  const char *identity[CEL__ACCESSES]; /* null: nothing is reduced */
+  cel_op op[CEL__ACCESSES];
+  int64_t params[CEL__PARAMETERS];
+  uint32_t n, used;
+} cel__access_list;
+
+void cel__read_accesses(lua_State *L, int index, const cel_box *range,
+                        cel__access_list *out);
+
+/* What a work of a kernel is made of, besides its accesses. */
+typedef struct cel__kernel_call {
+  cel_module *module;
+  int32_t kernel;
+  const int32_t *group; /* items of a work group in each dimension, or 0 */
+  const unsigned char *values;
+  uint32_t size;
+  const char *const *identity; /* by access, as in the list */
+  const cel_op *op;
+} cel__kernel_call;
+
+/* The work, of a module that was suited; puts reducers into the accesses. The
+ * caller owns it. */
+cel_work *cel__kernel_work(const cel__kernel_call *call, cel_access *access,
+                           uint32_t accesses);
+
+/* Items of its work groups; 0: without. */
+int32_t cel__items_of(const cel_lua_division *division);
+
 /* Submits the group with this work, which it takes over; pushes a core
  * function's results, of which there are so many. */
 int cel__submit(lua_State *L, cel_group *group, cel_work *work);

@@ -4,6 +4,7 @@ local balance = require "celer.submit.balance"
 local buffers = require "celer.data.buffer"
 local core = require "celer.core"
 local groups = require "celer.submit.group"
+local kept = require "celer.submit.kept"
 local kernels = require "celer.kernel.kernel"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
@@ -85,11 +86,8 @@ end
 ---@class celer.kept_run  what a kernel came to that comes again with buffers of the same shapes
 ---@field count? integer  submissions that went the long way
 ---@field task? celer.kept_task
----@field given? any[]  its values
 ---@field hints? any  and weights: those for which it holds
 ---@field weights? any
-
-local PATIENCE = 2 -- submissions before one is kept
 
 -- Declares accesses to all of buffers; gives them, and the values behind them.
 local function declare(cg, modes, used, values)
@@ -99,39 +97,20 @@ local function declare(cg, modes, used, values)
   return unpack(given, 1, #modes + #values)
 end
 
-local function keep(kept, call, n, group, kernel, modes, used, values)
-  kept.count = (kept.count or 0) + 1
-  if kept.count < PATIENCE or settings.looks then return end
-  kept.count, kept.hints, kept.weights = 0, queues.new().hints, balance.weights
-  local cg = groups.new(kept.hints)
+local function keep(run, call, n, group, kernel, modes, used, values)
+  run.count = (run.count or 0) + 1
+  if run.count < kept.PATIENCE or settings.looks then return end
+  run.count, run.hints, run.weights = 0, queues.new().hints, balance.weights
+  local cg = groups.new(run.hints)
   cg:name(call)
   cg:hint { granularity = n }
-  kept.given = values
-  kept.task = groups.keep(cg, group and nd_range.new(n, group) or { n }, kernel,
+  run.task = kept.keep(cg, values, group and nd_range.new(n, group) or { n }, kernel,
     declare(cg, modes, used, values))
-end
-
--- Whether it could be submitted so.
-local function run_kept(kept, used, values)
-  local task, now = kept.task, queues.new()
-  if not task or kept.hints ~= now.hints or kept.weights ~= balance.weights or settings.looks then
-    return false
-  end
-  for i = 1, #values do
-    if type(values[i]) == "number" then
-      task.values[i] = values[i]
-    elseif not rawequal(values[i], kept.given[i]) then
-      return false
-    end
-  end
-  for i = 1, #used do task.list[task.at[i]] = used[i].handle end
-  groups.submit_kept(task)
-  return true
 end
 
 --- The same as M.run, with accesses to all of buffers. Of what comes again only the buffers and the
 --- numbers of now are looked at.
----@param kept celer.kept_run  of the caller, for one `n`, group, kernel, modes and shapes of
+---@param run celer.kept_run  of the caller, for one `n`, group, kernel, modes and shapes of
 --- buffers; empty at first
 ---@param call string
 ---@param n integer
@@ -140,11 +119,13 @@ end
 ---@param modes string[]  how the kernel accesses its buffers, in order
 ---@param used celer.buffer[]
 ---@param values any[]  that it is given behind these
-function M.run_again(kept, call, n, group, kernel, modes, used, values)
+function M.run_again(run, call, n, group, kernel, modes, used, values)
   queues.check_outside(call)
-  if run_kept(kept, used, values) then return end
+  local task = run.task
+  if task and run.hints == queues.new().hints and run.weights == balance.weights
+    and not settings.looks and kept.submit(task, used, values) then return end
   M.run(call, n, group, kernel, function(cg) return declare(cg, modes, used, values) end)
-  keep(kept, call, n, group, kernel, modes, used, values)
+  keep(run, call, n, group, kernel, modes, used, values)
 end
 
 local MOST_SPARE = 2 ^ 30 -- bytes of a buffer that is kept

@@ -344,6 +344,10 @@ local checked -- what looks write: who reads it runs only where none has found a
 ---@return celer.buffer?  who reads it runs after all of these, and only if they found none
 function M.look()
   if #list == 0 then return checked end
+  for i = 1, #list do
+    local one = list[i]
+    one.place, one.file, one.line = one.file and ("%s:%d"):format(one.file, one.line), nil, nil
+  end
   local text, wrong, to = codec.encode(list), arenas, checked or buffers.new("uint8_t", {},
     { name = call })
   list, arenas, checked = {}, {}, nil
@@ -368,9 +372,9 @@ local function note(wrong, text)
     arenas[wrong] = #arenas
   end
   local file, line = place.user()
-  list[#list + 1] = { arena = arenas[wrong], at = WRONG * #list, text = text,
-    place = file and ("%s:%d"):format(file, line) }
-  return list[#list].at
+  local at = WRONG * #list
+  list[#list + 1] = { arena = arenas[wrong], at = at, text = text, file = file, line = line }
+  return at
 end
 
 --- Submits what brings the pushes of a task where they belong.

@@ -38,6 +38,8 @@ local MOST_LAUNCHES = 2 ^ 32 - 1
 ---@field each integer  elements of an item, side by side
 ---@field tile integer
 ---@field order "any"|"alone"  the processor's
+---@field identity any
+---@field kernels table<string, celer.kernel[]>  by source
 
 -- Whether the result is the same in any order.
 local function is_exact(operator, type_)
@@ -45,7 +47,13 @@ local function is_exact(operator, type_)
   return type_.class ~= "f" and type_.class ~= "s" or operator ~= "sum" and operator ~= "prod"
 end
 
-local function form_of(operator, text, type_, on_gpus)
+local function identity_of(found, type_)
+  local room = ffi.new(ffi.typeof("$[1]", type_.ctype))
+  ffi.copy(room, found.identity, type_.size)
+  return type_.class == "s" and ffi.new(type_.ctype, room[0]) or room[0]
+end
+
+local function make_form(operator, found, type_, on_gpus)
   local size, bytes = type_.size, M.shape.bytes
   local threads, rows, each = M.shape.ordered, 1, math.max(math.floor(bytes / size), 1)
   local is_any = is_exact(operator, type_)
@@ -53,8 +61,28 @@ local function form_of(operator, text, type_, on_gpus)
     threads, each = M.shape.threads, 16 % size == 0 and 16 / size or 1
     rows = math.max(math.floor(bytes / (each * size)), 1)
   end
-  return { type = type_, text = text, threads = threads, rows = rows, each = each,
-    tile = threads * rows * each, order = is_any and "any" or "alone" }
+  return { type = type_, text = found.text or operators[operator], threads = threads, rows = rows,
+    each = each, tile = threads * rows * each, order = is_any and "any" or "alone",
+    identity = identity_of(found, type_), kernels = {} }
+end
+
+local forms = {} -- of celer's own operators, by what reduce.lua has of one for a type
+local shape -- for which they hold
+
+-- Made once for what comes again.
+local function form_of(operator, found, type_, on_gpus)
+  local now = M.shape
+  if not shape or shape.threads ~= now.threads or shape.ordered ~= now.ordered
+    or shape.bytes ~= now.bytes or shape.on_gpus ~= on_gpus then
+    forms, shape = {}, { threads = now.threads, ordered = now.ordered, bytes = now.bytes,
+      on_gpus = on_gpus }
+  end
+  local form = forms[found]
+  if not form then
+    form = make_form(operator, found, type_, on_gpus)
+    if found.word then forms[found] = form end
+  end
+  return form
 end
 
 local chained = [[
@@ -145,10 +173,14 @@ local chained_in_place, shared_in_place = in_place_of(chained), in_place_of(shar
 local apart_in_place = in_place_of(apart)
 
 local function kernel_for(source, form)
+  local found = form.kernels[source]
+  if found then return found end
   local threads, rows, each = tostring(form.threads), tostring(form.rows), tostring(form.each)
-  return alone.kernel(source, { T = form.type.name, OPERATOR = form.text, THREADS = threads,
+  found = alone.kernel(source, { T = form.type.name, OPERATOR = form.text, THREADS = threads,
     ROWS = rows, EACH = each, ORDER = form.order },
     table.concat({ form.type.name, threads, rows, each, form.order, form.text }, " "))
+  form.kernels[source] = found
+  return found
 end
 
 local function submit(range, kernel, declare)
@@ -186,14 +218,14 @@ end
 local in_place_modes, modes = { "read_write", "read_write" },
   { "read", "discard_write", "read_write" }
 
-local function scan_chained(form, out, from, exclusive, identity)
+local function scan_chained(form, out, from, exclusive)
   local n, in_place = from.size[0], out == from
   local tiles = math.ceil(n / form.tile)
   local of = state_for(tiles, math.ceil(form.type.size / 4))
   local kernel = kernel_for(in_place and chained_in_place or chained, form)
   alone.run_again(kept_for(of, kernel, n), call, tiles * form.threads, form.threads, kernel,
     in_place and in_place_modes or modes, in_place and { out, of.state } or { from, out, of.state },
-    { tiles, of.launch + 1, n, exclusive and 1 or 0, identity })
+    { tiles, of.launch + 1, n, exclusive and 1 or 0, form.identity })
   of.launch = of.launch + 1 -- not where the user's mistake was raised
 end
 
@@ -220,7 +252,7 @@ local function scan_spans(list, of_tiles, tiles, items)
 end
 
 -- In several tasks: by groups of items, or by an item for each tile.
-local function scan_shared(form, out, from, exclusive, identity, by_groups)
+local function scan_shared(form, out, from, exclusive, by_groups)
   local n, in_place, tile = from.size[0], out == from, form.tile
   local items = by_groups and form.threads or 1
   local tiles = math.ceil(n / tile)
@@ -256,7 +288,7 @@ local function scan_shared(form, out, from, exclusive, identity, by_groups)
     local v = in_place and cg:read_write(out, elements) or cg:discard_write(out, elements)
     local before = tiles > 1 and of_tiles_before or mapper.fixed(box.new({ 0 }, { 0 }))
     local rest = { cg:read(of_tiles, before), cg:read(of_spans, of_spans_before), n,
-      is_exclusive, identity }
+      is_exclusive, form.identity }
     if u then return u, v, unpack(rest) end
     return v, unpack(rest)
   end)
@@ -289,14 +321,10 @@ function M.scan(operator, out, from, options)
       .. "%s", call, tostring(out), tostring(from))
   end
   if from.size[0] == 0 then return end
-  local room = ffi.new(ffi.typeof("$[1]", from.type.ctype))
-  ffi.copy(room, found.identity, from.type.size)
-  local identity = room[0]
-  if from.type.class == "s" then identity = ffi.new(from.type.ctype, identity) end
   local on_gpus = alone.is_alone() or alone.is_shared() or alone.gpus() > 0
-  local form = form_of(operator, found.text or operators[operator], from.type, on_gpus)
+  local form = form_of(operator, found, from.type, on_gpus)
   local how = alone.is_alone() and scan_chained or scan_shared
-  how(form, out, from, options.exclusive, identity, on_gpus)
+  how(form, out, from, options.exclusive, on_gpus)
 end
 
 return M

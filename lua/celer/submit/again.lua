@@ -5,8 +5,7 @@
 --- which this depends: the range, kinds of arguments, captured functions and tables, and of
 --- numbers whether they are whole, and such. Numbers themselves are passed. Then the group that
 --- it came to is submitted as a prepared one (core_prepared.c), which compares the buffers'
---- shapes; or, if the kernel reduces, as group.lua keeps it, and the road compares numbers and
---- shapes, too. Whatever differs goes the long way.
+--- shapes. Whatever differs goes the long way.
 local ffi = require "ffi"
 local balance = require "celer.submit.balance"
 local box = require "celer.box"
@@ -14,19 +13,20 @@ local buffers = require "celer.data.buffer"
 local core = require "celer.core"
 local fields = require "celer.data.fields"
 local functions = require "celer.kernel.from_lua.function"
+local kept = require "celer.submit.kept"
 local kinds = require "celer.kernel.from_lua.kinds"
-local place = require "celer.place"
+local mappers = require "celer.mapper.known"
 local settings = require "celer.settings"
+local spaces = require "celer.space"
 local structs = require "celer.structs"
 local variants = require "celer.kernel.from_lua.variant"
 
 local M = {}
 
-local PATIENCE = 2 -- submissions of a kernel before there is a road
 local TRIES = 32 -- roads that are made for one kernel, in all
 local MOST = 6 -- that are kept
 local MOST_PLACES = 40 -- captured variables; LuaJIT has 60 for a function
-local NOT, DONE = ffi.C.CEL_PREPARED_NOT, ffi.C.CEL_PREPARED_DONE
+local NOT = ffi.C.CEL_PREPARED_NOT
 local is_kernel = functions.is_kernel
 
 ---@class celer.roads  of a kernel
@@ -42,7 +42,7 @@ local is_kernel = functions.is_kernel
 ---@field kept any[]
 ---@field places table<string, integer>  variables that are found again, by what they are
 ---@field variables celer.lua_place[]
----@field compares boolean  all that the core does not
+---@field mappers celer.given_mapper[]
 local Text = {}
 Text.__index = Text
 
@@ -102,13 +102,41 @@ function Text:reduction(name, given)
   end
 end
 
+---@class celer.given_mapper  by the user, who may change what it captured
+---@field map celer.range_mapper
+---@field extent celer.box
+---@field range? celer.box
+---@field entry? celer.known_mapper
+---@field params? integer[]
+
+-- Whether a mapper comes to what it did.
+local function comes_to_the_same(given)
+  local entry = mappers.entry(given.map, given.range, given.extent)
+  return entry ~= nil and entry == given.entry and entry.params == given.params
+end
+
+-- Looks what mappers come to over a range; false where that is not known.
+function Text:look_at_mappers(range)
+  for _, given in ipairs(self.mappers) do
+    given.range = spaces.of(range, "cg:parallel_for").box
+    given.entry = mappers.entry(given.map, given.range, given.extent)
+    if not given.entry then return false end
+    given.params = given.entry.params
+  end
+  return true
+end
+
 -- An argument that is a buffer, perhaps with a mapper: leaves it in `buffer_k`.
 function Text:buffer(k, argument, given, is_used)
   local name = "argument_" .. k
   if getmetatable(given) == functions.Access then
     self:leave_if("getmetatable(%s) ~= Access or %s.map ~= %s", name, name,
       given.map and self:keep(given.map) or "nil")
-    if not given.map then
+    if given.map and not mappers.is_exact(given.map) then
+      local one = { map = given.map, extent = buffers.whole(given.buffer) }
+      self.mappers[#self.mappers + 1] = one
+      self:leave_if("not comes_to_the_same(%s)", self:keep(one))
+    elseif not given.map then
       self:leave_if("%s.edge.kind ~= %q or %s.edge.value ~= %s", name, given.edge.kind, name,
         given.edge.value ~= nil and self:keep(given.edge.value) or "nil")
     end
@@ -120,7 +148,7 @@ function Text:buffer(k, argument, given, is_used)
   self:add("local buffer_%d = %s", k, name)
   self:leave_if("getmetatable(buffer_%d) ~= Buffer or buffer_%d.type ~= %s", k, k,
     self:keep(argument.type))
-  if is_used and not self.compares then return end -- else the core compares its shape
+  if is_used then return end -- the core compares its shape
   self:leave_if("buffer_%d.freed or buffer_%d.dims ~= %d", k, k, argument.dims)
   for d = 0, argument.dims - 1 do
     self:leave_if("buffer_%d.size[%d] ~= %s", k, d, number(argument.extents[d]))
@@ -169,11 +197,6 @@ function Text:uniform(k, node, made, is_held)
     self:leave_if("value_%d ~= %s", k, type(now) == "boolean" and tostring(now) or number(now))
     return false
   end
-  if self.compares then
-    self:leave_if("value_%d ~= %s", k, self:keep(now))
-    if now == 0 then self:leave_if("1 / value_%d ~= %s", k, self:keep(1 / now)) end -- its sign
-    return false
-  end
   self:leave_if("type(value_%d) ~= 'number'", k)
   if node.class then self:leave_if("class_of(value_%d) ~= %q", k, node.class) end
   for _, assumed in ipairs(made.variant.assumed) do
@@ -217,20 +240,9 @@ function Text:fill(order, changes)
   return values
 end
 
--- Puts buffers where they are in the list of what is kept.
-function Text:fill_kept(order, at)
-  local buffer = 0
-  for _, parameter in ipairs(order) do
-    if parameter.array then
-      buffer = buffer + 1
-      self:add("given[%d] = buffer_%d.handle", at[buffer], parameter.array)
-    end
-  end
-end
-
 local HEAD = [[
 local made, given, kept, submit, NOT, Buffer, Access, Reduction, is_box, class_of, same_list,
-  member, istype = ...
+  member, istype, comes_to_the_same = ...
 local getmetatable, next, rawequal, select, type = getmetatable, next, rawequal, select, type
 ]]
 
@@ -250,7 +262,8 @@ function Text:load(made, given, n, submit)
     table.concat(names, ", "), table.concat(self, "\n"))
   local call = assert(loadstring(text, "=celer/submit/again.lua"))(made, given,
     self.kept, submit, NOT, buffers.Buffer, functions.Access, functions.Reduction, box.is_box,
-    kinds.class_of, variants.same_list, member, ffi.istype)
+    kinds.class_of, variants.same_list, member, ffi.istype,
+    comes_to_the_same)
   for i = 1, 255 do
     local name = debug.getupvalue(call, i)
     if not name then return call end
@@ -261,26 +274,11 @@ end
 
 -- ---- roads -----------------------------------------------------------------------------------
 
-local function submit_kept(kept)
-  require("celer.submit.group").submit_kept(kept)
-  return DONE
-end
-
 -- Whether it reduces by an operator whose identity may hold other values without being another.
 local function may_change(given)
   local operator = getmetatable(given) == functions.Reduction and given.operator
   local kind = type(operator) == "table" and type(operator.identity)
   return kind == "table" or kind == "cdata"
-end
-
--- A road for a kernel that reduces.
-local function road_of_reduction(text, groups, group, range, made, n)
-  if #text.variables > MOST_PLACES then return false end
-  local kept = groups.keep(group, range, made.variant.kernel, unpack(made.passed, 1,
-    #made.variant.order))
-  if not kept then return nil end
-  text:fill_kept(made.variant.order, kept.at)
-  return { call = text:load(kept, kept.list, n, submit_kept), made = kept }
 end
 
 --- A road for a submission like this one; nil where there is none, and false where there can be
@@ -297,23 +295,17 @@ function M.road(kernel, group, at, range, ...)
   for k, argument in ipairs(made.call.arguments) do
     if argument.what == "route" or may_change(made.given[k]) then return false end
   end
-  local reduces = made.variant.kernel.reduces
-  if reduces and at then return nil end
-  local text = setmetatable({ kept = {}, places = {}, variables = {}, compares = reduces }, Text)
+  local text = setmetatable({ kept = {}, places = {}, variables = {}, mappers = {} },
+    Text)
   text:range(range)
   text:arguments(made)
   local changes = text:captured(made)
-  if reduces then
-    return road_of_reduction(text, groups, group, range, made, select("#", ...))
-  end
   local values = text:fill(made.variant.order, changes)
   if #text.variables > MOST_PLACES then return false end
-  local here = at or {}
-  if not at then here.file, here.line = place.user() end
-  group.prepared = { values = values, file = here.file, line = here.line }
-  local prepared = groups.prepare(group, range, made.variant.kernel, unpack(made.passed, 1,
+  local how = { values = values, file = at and at.file, line = at and at.line }
+  local prepared = groups.prepare(group, how, range, made.variant.kernel, unpack(made.passed, 1,
     #made.variant.order))
-  if not prepared then return prepared end
+  if not prepared or not text:look_at_mappers(range) then return prepared and nil end
   local submit = at and ffi.C.cel_prepared_submit or core.submit_again
   return { call = text:load(prepared, structs.prepared(prepared), select("#", ...), submit),
     made = prepared }
@@ -333,13 +325,7 @@ function M.submit(kernel, hints, range, ...)
   end
   local list = roads.list
   for i = 1, #list do
-    local road = list[i]
-    local came_to = road.call(range, ...)
-    if came_to == DONE then return true end
-    if came_to ~= NOT then
-      place.check(core.finish_prepared(road.made, came_to))
-      return true
-    end
+    if kept.finish(list[i].made, list[i].call(range, ...)) then return true end
   end
   return false
 end
@@ -356,7 +342,7 @@ function M.note(kernel, hints, range, ...)
     kernel.roads = roads
   end
   roads.count = roads.count + 1
-  if roads.count < PATIENCE or roads.tries == TRIES or settings.looks then return end
+  if roads.count < kept.PATIENCE or roads.tries == TRIES or settings.looks then return end
   roads.tries = roads.tries + 1
   local road = M.road(kernel, require("celer.submit.group").new(hints), nil, range, ...)
   if road then

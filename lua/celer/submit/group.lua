@@ -14,6 +14,7 @@ local forms = require "celer.host.form"
 local by_signature = require "celer.kernel.by_signature"
 local functions = require "celer.kernel.from_lua.function"
 local kernels = require "celer.kernel.kernel"
+local known_mappers = require "celer.mapper.known"
 local lists = require "celer.data.list"
 local mapper = require "celer.mapper.builtin"
 local nd_range = require "celer.kernel.nd_range"
@@ -349,8 +350,8 @@ end
 
 -- Flat words for the core: per access buffer, mode, rule, parameters; of what is
 -- reduced into the identity in place of a rule, and the operator. `task` is its name; the
--- rest is how it is divided. In `at` it notes where the buffer of each access is.
-local function flatten(accesses, task, space, divided, handles, on_devices, at)
+-- rest is how it is divided.
+local function flatten(accesses, task, space, divided, handles, on_devices)
   if #accesses == 0 then return none end
   local out = { false, false, false, false, false, false, false, false, false }
   local n, count = 0, 0
@@ -364,7 +365,6 @@ local function flatten(accesses, task, space, divided, handles, on_devices, at)
       rule, params = rules.bind(access, task, space, divided, handles, on_devices)
       mode = modes[access.spelt]
     end
-    if at then at[i] = n + 1 end
     out[n + 1] = access.buffer.handle
     out[n + 2] = mode
     out[n + 3] = rule
@@ -452,16 +452,35 @@ local function with_operators(kernel, used)
   return kernels.reducing(kernel, operators, #used)
 end
 
-local function submit_kernel(whole, self, space, made, used, values, grouped, at)
+-- What a kernel's range comes to, which may be one of groups.
+local function space_of(kernel, range)
+  range = range_for(kernel, range)
+  local grouped = kernel.grouped and range or nil
+  return spaces.of(grouped and range.size or range, "cg:parallel_for"), grouped
+end
+
+-- The same of a kernel of the group with all that it is given.
+local function part(self, range, kernel, ...)
+  local space, grouped = space_of(kernel, range)
+  local used, values = arguments.part(kernel, space.dims, is_access, select("#", ...), ...)
+  take(self, used)
+  complete(self, used)
+  local made = kernel.reduces and with_operators(kernel, used) or kernel
+  return space, made, used, values, grouped, home_of(self, "cg:parallel_for", true)
+end
+
+-- What core.submit_kernel takes; `whole`: in one chunk.
+local function flat_kernel(whole, self, space, made, used, values, grouped, at)
   local divided, handles = division.resolve(self.hints, space.dims, SPLIT, grouped, at)
   if whole then divided, handles = division.in_one(divided), nil end
   local task = label_of(self, made.name)
   local list = flatten(used, task, space, divided, handles, true)
-  return core.submit_kernel(space.core, divided, handles, list, task, made.module, made.index,
-    values)
+  return space.core, divided, handles, list, task, made.module, made.index, values
 end
 
-local submit_by_plan, prepare = core.replay_with(box.classes())
+local function submit_kernel(...) return core.submit_kernel(flat_kernel(...)) end
+
+local submit_by_plan = core.replay_with(box.classes())
 local plans_of = replay.plans
 
 -- How a range is divided that is no nd_range, as division.resolve has it; nothing for
@@ -492,27 +511,19 @@ end
 
 -- A kernel in C++ with accesses and values.
 local function submit_anew(self, range, kernel, ...)
-  local given = range
-  range = range_for(kernel, range)
-  local grouped = kernel.grouped
-  local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
   local flag = take_flag(self)
   if flag then
-    return when.parallel_for(M, self, flag, is_access, given, kernel, space.dims, ...)
+    local space = space_of(kernel, range)
+    return when.parallel_for(M, self, flag, is_access, range, kernel, space.dims, ...)
   end
-  local n = select("#", ...)
   local effects = effects_of(self)
-  if effects then objects.refuse(effects, "cg:parallel_for", n, ...) end
-  local used, values = arguments.part(kernel, space.dims, is_access, n, ...)
-  take(self, used)
-  complete(self, used)
-  local at = home_of(self, "cg:parallel_for", true)
-  local made = kernel.reduces and with_operators(kernel, used) or kernel
+  if effects then objects.refuse(effects, "cg:parallel_for", select("#", ...), ...) end
+  local space, made, used, values, grouped, at = part(self, range, kernel, ...)
   self.done = "cg:parallel_for"
   if space.empty and not kernel.reduces then return end
   if settings.check then checking.submit(label_of(self, kernel.name), used, kernel) end
   local looks = looks_before(self, "kernel", label_of(self, kernel.name), used, space)
-  settle(submit_kernel, self, space, made, used, values, grouped and range or nil, at)
+  settle(submit_kernel, self, space, made, used, values, grouped, at)
   if looks then looks_after(looks) end
   if not (kernel.reduces or kernel.grouped or kernel.plain or settings.looks) then
     replay.note(kernel, space, modes, is_access, ...)
@@ -548,12 +559,12 @@ local function submit_first(self, range, kernel, ...)
     return submit_anew(self, range, kernel, ...)
   end
   local n, given = select("#", ...), by_signature.accesses(self, kernel, ...)
-  local deliver = self.routes and by_routes().resolve(self, "cg:parallel_for", kernel, range)
+  local delivery = self.routes and by_routes().resolve(self, "cg:parallel_for", kernel, range)
   if self.images then by_images().resolve(self, "cg:parallel_for", range_for(kernel, range)) end
   if not submit_again(self, range, kernel, unpack(given, 1, n)) then
     submit_anew(self, range, kernel, unpack(given, 1, n))
   end
-  if deliver then deliver() end
+  if delivery then by_routes().deliver(delivery) end
 end
 
 --- Runs a kernel once per item of the range.
@@ -563,18 +574,18 @@ end
 ---@param ... any  accesses and values, as the kernel's parameters want them, or buffers in the
 --- place of accesses: in C++ the parameters say the mode, and in Lua celer derives the access
 function Group:parallel_for(range, kernel, ...)
-  local deliver = false
+  local delivery = false
   if lists.is_list(range) then
     open(self, "cg:parallel_for")
     self.elements, range = range, range.capacity
   end
   if getmetatable(self) == Group and (self.routes or self.images) and not self.done
     and kernels.is_kernel(kernel) then
-    deliver = self.routes and by_routes().resolve(self, "cg:parallel_for", kernel, range)
+    delivery = self.routes and by_routes().resolve(self, "cg:parallel_for", kernel, range)
     if self.images then by_images().resolve(self, "cg:parallel_for", range_for(kernel, range)) end
   end
   if not submit_again(self, range, kernel, ...) then submit_first(self, range, kernel, ...) end
-  if deliver then deliver() end
+  if delivery then by_routes().deliver(delivery) end
 end
 
 -- A host task's arguments with placeholders for accesses and side effects.
@@ -818,67 +829,40 @@ end
 
 -- ---- prepared groups ----------------------------------------------------------
 
---- Of a group like one that was submitted, with its accesses, which has not got its work:
---- what cel_prepared_submit takes; nil where there is no plan for it.
----@param self celer.command_group  with what core_prepared.c reads in its field `prepared`
----@param range any  and what follows: as of parallel_for
----@return userdata?
-function M.prepare(self, range, kernel, ...)
-  local plans = plans_of[kernel]
-  if self.images then return nil end -- hidden tasks may have to come before it
-  if self.routes then return nil end -- and behind it
-  local divided, handles = divide(self, range)
-  if not plans or not divided or effects_of(self) then return nil end
-  return prepare(plans, label_of(self, kernel.name), divided, handles, self, range, ...)
-end
-
--- ---- what is kept -------------------------------------------------------------
-
----@class celer.kept_task  as core.submit_kernel takes it
----@field range ffi.cdata*
----@field divided ffi.cdata*
----@field handles? table
----@field list table  of accesses
----@field at integer[]  where in it the buffer of each is
----@field label string
----@field module userdata
----@field index integer
----@field values table
-
---- What a group's kernel comes to, to be submitted by submit_kept, also with other buffers of the
---- same shapes and with other numbers; nil where more than a task comes of it. The group has its
---- accesses, and gets no work.
----@param self celer.command_group
----@param range any  and what follows: as of parallel_for
----@return celer.kept_task?
-function M.keep(self, range, kernel, ...)
-  if self.images or self.routes or effects_of(self) or self.more and self.more.when then
-    return nil
+-- Whether mappers come to the same again while all that they see is what it was.
+local function has_known_mappers(used, space)
+  for i = 1, #used do
+    local access = used[i]
+    if access.mode ~= "reduce"
+      and not known_mappers.entry(access.map, space.box, buffers.whole(access.buffer)) then
+      return false
+    end
   end
-  range = range_for(kernel, range)
-  local grouped = kernel.grouped and range or nil
-  local space = spaces.of(grouped and range.size or range, "cg:parallel_for")
-  local used, values = arguments.part(kernel, space.dims, is_access, select("#", ...), ...)
-  if space.empty then return nil end
-  take(self, used)
-  complete(self, used)
-  local made = kernel.reduces and with_operators(kernel, used) or kernel
-  local divided, handles = division.resolve(self.hints, space.dims, SPLIT, grouped,
-    home_of(self, "cg:parallel_for", true))
-  local label, at = label_of(self, made.name), {}
-  local list = flatten(used, label, space, divided, handles, true, at)
-  for i = 1, #at do list[at[i]] = false end
-  return { range = space.core, divided = divided, handles = handles, at = at, label = label,
-    list = list, module = made.module, index = made.index, values = values }
+  return true
 end
 
---- Submits it, at the user's line of now. Keeps no buffer alive.
----@param kept celer.kept_task  with handles of buffers in its list
-function M.submit_kept(kept)
-  local list, at = kept.list, kept.at
-  place.check(core.submit_kernel(kept.range, kept.divided, kept.handles, list, kept.label,
-    kept.module, kept.index, kept.values))
-  for i = 1, #at do list[at[i]] = false end
+---@class celer.prepared_how
+---@field values? integer[]  by the kernel's values: 0 for one that stays the same; nil: none does
+---@field file? string  and line: where it is submitted; nil: at the user's line of then
+---@field line? integer
+
+--- What the core submits again, with other buffers of the same shapes and with other numbers, of
+--- a group with its accesses and without its work; nil where more than a task comes of it, or
+--- nobody knows what its mappers will come to. False where places have their callers.
+---@param self celer.command_group
+---@param how celer.prepared_how
+---@param range any  and what follows: as of parallel_for
+---@return userdata|false|nil
+function M.prepare(self, how, range, kernel, ...)
+  local more = self.more
+  if self.images or self.routes or kernel.plain or more and (more.effects or more.when) then
+    return nil -- hidden tasks may have to come before it, or behind it
+  end
+  local space, made, used, values, grouped, at = part(self, range, kernel, ...)
+  if space.empty then return nil end
+  local a, b, c, list, d, e, f = flat_kernel(false, self, space, made, used, values, grouped, at)
+  if not has_known_mappers(used, space) then return nil end
+  return core.prepare(a, b, c, list, d, e, f, values, how.values, how.file, how.line)
 end
 
 -- ---- life -------------------------------------------------------------------

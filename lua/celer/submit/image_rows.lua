@@ -10,6 +10,7 @@
 local buffers = require "celer.data.buffer"
 local collective = require "celer.submit.collective"
 local core = require "celer.core"
+local kept = require "celer.submit.kept"
 local kernels = require "celer.kernel.kernel"
 local lane = require "celer.host.image"
 local late = require "celer.mapper.late"
@@ -124,21 +125,17 @@ local function share_of(rows, ranks, all)
   end
 end
 
--- Submits a kernel for so many items of each rank. `kept`: what it came to with these buffers.
-local function run(kept, used, all, kernel, declare)
-  local groups, range = require "celer.submit.group", { all * select(2, core.rank()) }
-  local task = kept.task
-  if task then
-    for i = 1, #used do task.list[task.at[i]] = used[i].handle end
-    return groups.submit_kept(task)
-  end
+-- Submits a kernel for so many items of each rank. `run`: of these buffers and values.
+local function submit_again(run, used, values, all, kernel, declare)
+  if run.task and kept.submit(run.task, used, values) then return end
+  local range = { all * select(2, core.rank()) }
   submit(function(cg)
     cg:hint { granularity = all }
     cg:parallel_for(range, kernel, declare(cg))
   end)
   local cg = new_group()
   cg:hint { granularity = all }
-  kept.task = groups.keep(cg, range, kernel, declare(cg))
+  run.task = kept.keep(cg, values, range, kernel, declare(cg))
 end
 
 -- Where rows that go and rows that come lie, of a copy.
@@ -162,8 +159,9 @@ function M.bring(copy, data)
   for d = 1, data.dims - 1 do row = row * data.size[d] end
   local rooms = rooms_of(copy, data, lists, row)
   local packed, came, items = rooms.packed, rooms.came, math.min(ITEMS, rows * row)
-  local share = share_of(rows, ranks, items)
-  run(rooms.pack, { lists.given, data, packed }, items, list.image_pack, function(cg)
+  local share, values = share_of(rows, ranks, items), { items, row, deep }
+  local used = { lists.given, data, packed }
+  submit_again(rooms.pack, used, values, items, list.image_pack, function(cg)
     return cg:read(lists.given, maps.given), cg:read(data, share),
       cg:discard_write(packed, maps.packed), items, row, deep
   end)
@@ -172,8 +170,8 @@ function M.bring(copy, data)
       cg:read(plan.words, all), cg:read(packed, maps.packed),
       cg:discard_write(came, maps.came), data.type.size * row)
   end)
-  local used = { lists.needed, lists.from, came, data, copy.buffer }
-  run(rooms.unpack, used, items, list.image_unpack, function(cg)
+  used = { lists.needed, lists.from, came, data, copy.buffer }
+  submit_again(rooms.unpack, used, values, items, list.image_unpack, function(cg)
     return cg:read(lists.needed, maps.needed), cg:read(lists.from, maps.needed),
       cg:read(came, maps.came), cg:read(data, share),
       cg:discard_write(copy.buffer, plan.boxes), items, row, deep

@@ -17,6 +17,7 @@ local buffers = require "celer.data.buffer"
 local core = require "celer.core"
 local functions = require "celer.kernel.from_lua.function"
 local groups = require "celer.submit.group"
+local kept_groups = require "celer.submit.kept"
 local lists = require "celer.data.list"
 local place = require "celer.place"
 local reads = require "celer.submit.reads"
@@ -30,7 +31,7 @@ local MOST = 4 -- sets of captured values that are remembered for one group
 local TRIES = 32 -- how often one group is prepared, in all
 local MOST_READS = 44 -- variables and fields; LuaJIT has 60 variables for a function
 local HANDLE = core.facts.hidden.handle
-local NOT, DONE = ffi.C.CEL_PREPARED_NOT, ffi.C.CEL_PREPARED_DONE
+local NOT = ffi.C.CEL_PREPARED_NOT
 
 -- ---- tokens ------------------------------------------------------------------
 
@@ -348,8 +349,7 @@ local function come_to(f, hints, arguments, given, ...)
   how.reads, how.kinds = read, kinds_of(arguments)
   how.file, how.line = recorded.file, recorded.line
   if functions.is_kernel(recorded.kernel) then return by_road(how, recorded, group, passed) end
-  group.prepared = how
-  local made = groups.prepare(group, recorded.range, recorded.kernel,
+  local made = groups.prepare(group, how, recorded.range, recorded.kernel,
     unpack(passed, 1, recorded.n))
   if made == nil then refuse_long_way() end
   how.made = made
@@ -418,12 +418,7 @@ function M.submit(self, hints, ...)
   if settings.looks or self.hints ~= hints or self.weights ~= balance.weights then return false end
   local sets = self.sets
   for i = 1, #sets do
-    local came_to = sets[i].call(...)
-    if came_to == DONE then return true end
-    if came_to ~= NOT then
-      place.check(core.finish_prepared(sets[i].made, came_to))
-      return true
-    end
+    if kept_groups.finish(sets[i].made, sets[i].call(...)) then return true end
   end
   return false
 end

@@ -72,11 +72,12 @@ function M.check_outside(call)
 end
 
 --- Runs what submits tasks of celer's own, also where a q:submit is under way.
----@param f fun()
-function M.beside(f)
+---@param f fun(...: any)
+---@param ... any
+function M.beside(f, ...)
   local was = in_submit
   in_submit = false
-  f()
+  f(...)
   in_submit = was
 end
 

@@ -233,9 +233,27 @@ local function map_of(first, dims, n, bytes)
   return map
 end
 
+---@class celer.route_told  what tasks of one kind are told; made once for those that come again
+---@field name string
+---@field list? celer.list
+---@field how string
+---@field keep boolean
+---@field type celer.type
+---@field room integer
+---@field held_room integer
+---@field what celer.route_task
+---@field text string  the same for lanes
+---@field on_gpu boolean  kernels of arrays/routed.lua may bring it
+
 ---@class celer.route_arena
----@field key string
----@field described table<string, {what: celer.route_task, text: string}>  what tasks are told
+---@field most integer  and what follows: what it was made for
+---@field size integer  of a value
+---@field extents integer[]
+---@field dims integer
+---@field low integer[]
+---@field high integer[]
+---@field alone boolean
+---@field told celer.route_told[]
 ---@field buffer celer.buffer
 ---@field map celer.range_mapper
 ---@field packed ffi.cdata*
@@ -264,13 +282,13 @@ local function lay_out(routed, is_wide, is_apart, dims, items)
   return { step = 8 * n, pitch = 8 * n, values = head, words = n, extents = extents }
 end
 
-local function make_arena(key, routed, space, is_apart)
+local function make_arena(routed, space, alone)
   local first, high = box.bounds(space.box)
   local dims, keys, items = space.dims, 1, {}
   for d = 1, routed.dims do keys = keys * routed.extents[d] end
   for d = 1, dims do items[d] = math.max(high[d] - first[d], 1) end
   local is_wide = keys > MOST_NARROW
-  is_apart = is_apart and not is_wide
+  local is_apart = alone and not is_wide
   local at = lay_out(routed, is_wide, is_apart, dims, items)
   local packed = ffi.new("struct celer_routing", { most = routed.most, words = at.words,
     step = at.step, pitch = at.pitch, values = at.values, is_wide = is_wide and 1 or 0,
@@ -280,27 +298,43 @@ local function make_arena(key, routed, space, is_apart)
   for d = 1, routed.dims do packed.size[d - 1] = routed.extents[d] end
   local bytes = ffi.new("uint8_t[?]", ffi.sizeof(packed))
   ffi.copy(bytes, packed, ffi.sizeof(packed))
-  return { key = key, described = {}, at = at, is_apart = is_apart,
-    is_wide = is_wide, packed = bytes,
+  return { most = routed.most, size = routed.type.size, extents = { unpack(routed.extents) },
+    dims = dims, low = first, high = high, alone = alone, told = {}, at = at,
+    is_apart = is_apart, is_wide = is_wide, packed = bytes,
     map = map_of(is_apart and {} or first, is_apart and 0 or dims, at.words, bytes),
     buffer = buffers.new("uint64_t", at.extents, { name = "pushes to " .. routed.name }) }
 end
 
+-- Whether it is what such a task pushes to.
+local function is_for(arena, routed, space, alone)
+  local extents = routed.extents
+  if arena.most ~= routed.most or arena.size ~= routed.type.size or arena.alone ~= alone
+    or arena.dims ~= space.dims or #arena.extents ~= #extents then return false end
+  for d = 1, #extents do
+    if arena.extents[d] ~= extents[d] then return false end
+  end
+  for d = 1, space.dims do
+    if arena.high[d] ~= space.hi[d] or arena.low[d] ~= space.box.min[d - 1] then return false end
+  end
+  return true
+end
+
 -- The newest first. Of too many the oldest goes: on all ranks the same.
-local function arena_of(routed, space, is_apart)
+local function arena_of(routed, space, alone)
   local owner = routed.offsets or routed.buffer -- a list's values may be others soon
-  local list = rawget(owner, "route_arenas") or {}
-  rawset(owner, "route_arenas", list)
-  local lo, hi = box.bounds(space.box)
-  local key = table.concat({ routed.most, routed.type.size, space.dims, table.concat(lo, " "),
-    table.concat(hi, " "), table.concat(routed.extents, " "), tostring(is_apart) }, ", ")
-  for i, one in ipairs(list) do
-    if one.key == key then
-      table.insert(list, 1, table.remove(list, i))
+  local list = rawget(owner, "route_arenas")
+  if not list then
+    list = {}
+    rawset(owner, "route_arenas", list)
+  end
+  for i = 1, #list do
+    local one = list[i]
+    if is_for(one, routed, space, alone) then
+      if i > 1 then table.insert(list, 1, table.remove(list, i)) end
       return one
     end
   end
-  local made = make_arena(key, routed, space, is_apart)
+  local made = make_arena(routed, space, alone)
   table.insert(list, 1, made)
   if list[MOST + 1] then table.remove(list).buffer:free() end
   return made
@@ -359,16 +393,22 @@ local function describe(routed, space, arena)
   return what
 end
 
--- The same, and as lanes take it: made once for tasks that come again.
-local function described(routed, space, arena)
-  local known = arena and arena.described or {}
-  local key = table.concat({ routed.how, tostring(routed.keep), routed.type.name,
-    routed.buffer.size[0], routed.held and routed.held.size[0] or 0 }, " ")
-  if not known[key] then
-    local what = describe(routed, space, arena)
-    known[key] = { what = what, text = lane.text(what) }
+-- The same, and as lanes take it.
+local function told_of(routed, space, arena)
+  local list = arena and arena.told or {}
+  local room, held_room = routed.buffer.size[0], routed.held and routed.held.size[0] or 0
+  for i = 1, #list do
+    local told = list[i]
+    if told.name == routed.name and told.list == routed.list and told.how == routed.how
+      and told.keep == routed.keep and told.type == routed.type and told.room == room
+      and told.held_room == held_room then return told end
   end
-  return known[key]
+  local what = describe(routed, space, arena)
+  local told = { name = routed.name, list = routed.list, how = routed.how, keep = routed.keep,
+    type = routed.type, room = room, held_room = held_room, what = what, text = lane.text(what),
+    on_gpu = arena and require("celer.arrays.routed").serves(routed, arena, space) or false }
+  list[#list + 1] = told
+  return told
 end
 
 -- Submits one task of our own; `work` declares it.
@@ -425,23 +465,22 @@ end
 
 -- Submits what brings what was pushed where it belongs.
 local function bring(routed, space, arena, flag)
-  local told, on_gpu = described(routed, space, arena), require "celer.arrays.routed"
+  local told = told_of(routed, space, arena)
   if core.dry() and select(2, core.rank()) > 1 then count(routed, told.what) end
-  if not flag and arena and on_gpu.serves(routed, arena, space) then
-    require("celer.submit.queue").beside(function()
-      on_gpu.deliver(routed, told.what, told.text, arena)
-    end)
+  if told.on_gpu and not flag then
+    require("celer.submit.queue").beside(require("celer.arrays.routed").deliver, routed, told.what,
+      told.text, arena)
   else
     exchange(routed, told.text, arena, flag)
   end
 end
 
 -- Submits what follows the kernel.
-local function deliver(routed, ...)
+local function follow(routed, space, arena, flag)
   if routed.list then
-    lists.route_to(routed.list, bring, routed, ...)
+    lists.route_to(routed.list, bring, routed, space, arena, flag)
   else
-    bring(routed, ...)
+    bring(routed, space, arena, flag)
   end
   if routed.old then routed.old:free() end
 end
@@ -528,50 +567,80 @@ local function has_one_chunk(group)
   return true
 end
 
+---@class celer.pushed  what a task has pushed somewhere
+---@field routed celer.routed
+---@field arena celer.route_arena|false
+---@field step? celer.list_step
+---@field order integer
+
+---@class celer.delivery  of one task
+---@field [integer] celer.pushed
+---@field space celer.space
+---@field flag? celer.buffer
+
+-- Raises where a list would have to grow for a task that may be skipped.
+local function check_room(call, list, step)
+  local n = rooms.needed(list, step, lists.changes(list))
+  if n then
+    fail("%s: a task that may be skipped cannot have the list %s grow, which has room for %.0f "
+      .. "and may come to %.0f: make it with a capacity, or call list:fit(spare) before", call,
+      list.name, list.capacity, n)
+  end
+end
+
+-- Gives the access an arena in the place of its buffer.
+local function lead(access, arena)
+  rawset(access, fields.buffer, arena.buffer)
+  rawset(access, fields.map, arena.map)
+  rawset(access, fields.spelt, "discard_write")
+  rawset(access, core.facts.hidden.handle, arena.buffer.handle)
+  rawget(access, "route").packed = arena.packed
+end
+
+-- What is combined comes first: tasks that follow more often wait for that than for elements.
+local function comes_first(a, b) return a.order < b.order end
+
 --- Of a group that is to get a kernel, with accesses by cg:route: gives it arenas in the place
 --- of the buffers.
 ---@param group celer.command_group
 ---@param call string
 ---@param kernel any
 ---@param range any  as the kernel takes it
----@return fun()  submits what follows the kernel
+---@return celer.delivery  for M.deliver
 function M.resolve(group, call, kernel, range)
   group.routes = false
   check(group, call, kernel, range)
-  local space, list = spaces.of(range, call), {}
   local flag = group.more and group.more.when
-  local is_apart = has_one_chunk(group) and not flag and not settings.session
+  local alone = has_one_chunk(group) and not flag and not settings.session
+  local space, n = spaces.of(range, call), 0
+  local out = { space = space, flag = flag }
   for i = 1, group.n do
     local access = group[i]
     local routed = rawget(access, "route")
     if routed then
       local step = routed.list and step_of(routed, space, flag, group.elements)
       if core.dry() then suppose_pushes(routed, group.elements) end
-      local n = flag and step and rooms.needed(routed.list, step, lists.changes(routed.list))
-      if n then
-        fail("%s: a task that may be skipped cannot have the list %s grow, which has room for %.0f "
-          .. "and may come to %.0f: make it with a capacity, or call list:fit(spare) before", call,
-          routed.name, routed.list.capacity, n)
-      end
-      local arena = arena_of(routed, space, is_apart)
-      rawset(access, fields.buffer, arena.buffer)
-      rawset(access, fields.map, arena.map)
-      rawset(access, fields.spelt, "discard_write")
-      rawset(access, core.facts.hidden.handle, arena.buffer.handle)
-      routed.packed = arena.packed
-      list[#list + 1] = { routed, not space.empty and arena, step,
+      if flag and step then check_room(call, routed.list, step) end
+      local arena = arena_of(routed, space, alone)
+      lead(access, arena)
+      n = n + 1
+      out[n] = { routed = routed, arena = not space.empty and arena, step = step,
         order = i + (routed.how == "append" and group.n or 0) }
     end
   end
-  -- What is combined comes first: tasks that follow more often wait for that than for elements.
-  table.sort(list, function(a, b) return a.order < b.order end)
-  return function()
-    for _, one in ipairs(list) do
-      local routed, arena, step = unpack(one, 1, 3)
-      if step then make_room(routed, step, arena) end
-      deliver(routed, space, arena, flag)
-      if step then rooms.note(routed.list, step, lists.changes(routed.list)) end
-    end
+  if n > 1 then table.sort(out, comes_first) end
+  return out
+end
+
+--- Submits what follows the kernel.
+---@param delivery celer.delivery
+function M.deliver(delivery)
+  for i = 1, #delivery do
+    local one = delivery[i]
+    local routed, arena, step = one.routed, one.arena, one.step
+    if step then make_room(routed, step, arena) end
+    follow(routed, delivery.space, arena, delivery.flag)
+    if step then rooms.note(routed.list, step, lists.changes(routed.list)) end
   end
 end
 

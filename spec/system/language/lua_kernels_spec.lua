@@ -547,6 +547,30 @@ unused:free()
 refused("freed, and not used", "was freed", { n }, w, v, dt, shift, unused)
 ]==])
 
+  script.everywhere("asks a mapper again that sees another number", [==[
+local n, reach, more = 64, 1, 0
+local u, v = celer.zeros("double", n), celer.zeros("double", n)
+local function further(r) return r + more end
+local near = celer.access(u, function(chunk) return chunk:grow(further(reach)) end)
+local turn = celer.kernel(function(i, u) u[i] = u[i] + i end)
+local k = celer.kernel(function(i, u, v, m)
+  local sum = 0
+  for j = -m, m do
+    local at = i + j
+    if at >= 0 and at < n then sum = sum + u[at] end
+  end
+  v[i] = sum
+end)
+for step = 1, 12 do
+  reach, more = step > 4 and 3 or 1, step > 8 and 2 or 0
+  local m = reach + more
+  turn(n, u)
+  k(n, near, v, m)
+  same("step " .. step, v(32), 32 * (2 * m + 1) * step)
+  same("an end, step " .. step, v(0), m * (m + 1) / 2 * step)
+end
+]==])
+
   it("has the line of each submission", function()
     local path = scratch.path(".lua")
     scratch.write(path, [[
