@@ -7,7 +7,7 @@ local core = require "celer.core"
 local M = {}
 
 --- The modules that have what is public, but for the functions in `celer` itself.
-M.modules = { "submit.queue", "submit.group", "data.buffer", "box", "data.view",
+M.modules = { "submit.queue", "submit.declare", "submit.group", "data.buffer", "box", "data.view",
   "data.snapshot", "data.object", "kernel.kernel", "submit.weights", "host.communicator",
   "host.shared_file", "data.device_view", "data.host_memory", "host.lane", "submit.hints",
   "submit.collective", "submit.image", "submit.route", "kernel.nd_range", "data.types",
