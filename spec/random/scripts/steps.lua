@@ -409,6 +409,17 @@ local reducers = {
   end),
 }
 
+-- Leaves each rank with nothing but its own part of a buffer.
+local turn = celer.kernel(function(i, held) held[i] = (held[i] * 3 + 1) % 65521 end)
+local function turn_over(from)
+  for _, side in ipairs(program.sides) do turn({ N }, side[from]) end
+  local held = program.held[from]
+  for i = 0, N - 1 do held[i] = (held[i] * 3 + 1) % 65521 end
+end
+
+local spread = 0
+local function around(chunk) return chunk:grow(spread) end -- also where the shift is another one
+
 local onto = { include_current = true }
 local ways = { { "sum" }, { "max" }, { "min" }, { "sum", {} }, { "sum", onto }, { "max", onto },
   { "min", onto } }
@@ -421,10 +432,10 @@ local roll_of_reduction = {
   bound = function() return one_of { N, 7, random(N) } end, hi = roll.hi,
   lo = function() return one_of { 0, 0, random(9) } end, shift = function() return random(4) end,
   way = function() return between(1, #ways) end, flag = function() return chance(50) end,
-  kernel = function() return between(1, 2) end,
+  kernel = function() return between(1, 2) end, mapped = function() return chance(50) end,
 }
-local rolled_of_reduction = { "from", "to", "factor", "more", "bound", "hi", "lo", "shift", "way",
-  "way", "way", "flag", "kernel" }
+local rolled_of_reduction = { "from", "to", "factor", "more", "bound", "hi", "lo", "shift", "shift",
+  "way", "way", "way", "flag", "kernel", "mapped" }
 
 local function reduce_by(s)
   local op, options = unpack(ways[s.way])
@@ -432,7 +443,12 @@ local function reduce_by(s)
   factor, bound, shift, flag = s.factor, math.max(s.bound, s.lo + 1), s.shift, s.flag
   local to, more = celer.reduce(program.totals[s.to], op, options), s.kernel == 2 and s.more or nil
   local range = s.lo == 0 and { s.hi } or celer.box({ s.lo }, { s.hi })
-  q:parallel_for(range, reducers[s.kernel], program.sides[1][s.from], to, unpack { more })
+  spread = s.shift
+  if chance(30) then turn_over(s.from) end
+  local from = program.sides[1][s.from]
+  q:parallel_for(range, reducers[s.kernel], s.mapped and celer.access(from, around) or from, to,
+    unpack { more })
+  if s.mapped then note "around" end
   local sum, held = options and options.include_current and program.held_totals[s.to]
     or identity[op], program.held[s.from]
   for i = s.lo, math.min(s.hi, bound) - 1 do
