@@ -5,7 +5,7 @@
 --- which this depends: the range, kinds of arguments, captured functions and tables, and of
 --- numbers whether they are whole, and such. Numbers themselves are passed. Then the group that
 --- it came to is submitted as a prepared one (core_prepared.c), which compares the buffers'
---- shapes. Whatever differs goes the long way.
+--- shapes. What is read by images is looked up again before. Whatever differs goes the long way.
 local ffi = require "ffi"
 local balance = require "celer.submit.balance"
 local box = require "celer.box"
@@ -15,6 +15,7 @@ local fields = require "celer.data.fields"
 local functions = require "celer.kernel.from_lua.function"
 local kept = require "celer.submit.kept"
 local kinds = require "celer.kernel.from_lua.kinds"
+local mapper = require "celer.mapper.builtin"
 local mappers = require "celer.mapper.known"
 local settings = require "celer.settings"
 local spaces = require "celer.space"
@@ -23,10 +24,14 @@ local variants = require "celer.kernel.from_lua.variant"
 
 local M = {}
 
+-- What few scripts need.
+local function by_images() return require "celer.submit.image" end
+
 local TRIES = 32 -- roads that are made for one kernel, in all
 local MOST = 6 -- that are kept
 local MOST_PLACES = 40 -- captured variables; LuaJIT has 60 for a function
 local NOT = ffi.C.CEL_PREPARED_NOT
+local images, weak = mapper.images, { __mode = "v" }
 local is_kernel = functions.is_kernel
 
 ---@class celer.roads  of a kernel
@@ -43,6 +48,7 @@ local is_kernel = functions.is_kernel
 ---@field places table<string, integer>  variables that are found again, by what they are
 ---@field variables celer.lua_place[]
 ---@field mappers celer.given_mapper[]
+---@field reads? boolean  by images
 local Text = {}
 Text.__index = Text
 
@@ -155,10 +161,26 @@ function Text:buffer(k, argument, given, is_used)
   end
 end
 
+-- Leaves where an index is another buffer than the one that images were made of.
+function Text:indices(made)
+  for _, map in ipairs(made.images) do
+    for _, index in ipairs(by_images().indices(map)) do
+      for k, argument in ipairs(made.call.arguments) do
+        if argument.buffer == index then
+          self:leave_if("%s[1] ~= buffer_%d", self:keep(setmetatable({ index }, weak)), k)
+        end
+      end
+    end
+  end
+end
+
 function Text:arguments(made)
   local arguments, is_used = made.call.arguments, {}
   for _, parameter in ipairs(made.variant.order) do
     if parameter.array then is_used[parameter.array] = true end
+  end
+  for k, parameter in ipairs(made.variant.order) do -- before the core looks, images do
+    if made.uses[made.passed[k]] then is_used[parameter.array] = false end
   end
   for k, argument in ipairs(arguments) do
     if argument.buffer then self:buffer(k, argument, made.given[k], is_used[k]) end
@@ -181,8 +203,8 @@ end
 -- Which captured whole numbers the mappers of a variant hold.
 local function held(variant)
   local out = {}
-  for _, mapper in pairs(variant.mappers or {}) do
-    for _, node in ipairs(mapper.nodes) do out[node] = true end
+  for _, one in pairs(variant.mappers or {}) do
+    for _, node in ipairs(one.nodes) do out[node] = true end
   end
   return out
 end
@@ -224,11 +246,18 @@ function Text:captured(made)
 end
 
 -- Puts buffers and numbers where the core looks; gives which numbers these are.
-function Text:fill(order, changes)
+function Text:fill(made, changes)
   local buffer, value, values = 0, 0, {}
-  for _, parameter in ipairs(order) do
+  for k, parameter in ipairs(made.variant.order) do
     if parameter.array then
-      self:add("given.buffer[%d] = buffer_%d.handle", buffer, parameter.array)
+      local name, use = "buffer_" .. parameter.array, made.uses[made.passed[k]]
+      if use then
+        self:add("local read_%d = read_again(%s, %s)", k, self:keep(use), name)
+        name = "read_" .. k
+        self:leave_if("not %s", name)
+        self.reads = true
+      end
+      self:add("given.buffer[%d] = %s.handle", buffer, name)
       buffer = buffer + 1
     else
       local name = changes[parameter.uniform]
@@ -242,7 +271,7 @@ end
 
 local HEAD = [[
 local made, given, kept, submit, NOT, Buffer, Access, Reduction, is_box, class_of, same_list,
-  member, istype, comes_to_the_same = ...
+  member, istype, comes_to_the_same, read_again = ...
 local getmetatable, next, rawequal, select, type = getmetatable, next, rawequal, select, type
 ]]
 
@@ -263,7 +292,7 @@ function Text:load(made, given, n, submit)
   local call = assert(loadstring(text, "=celer/submit/again.lua"))(made, given,
     self.kept, submit, NOT, buffers.Buffer, functions.Access, functions.Reduction, box.is_box,
     kinds.class_of, variants.same_list, member, ffi.istype,
-    comes_to_the_same)
+    comes_to_the_same, self.reads and by_images().again)
   for i = 1, 255 do
     local name = debug.getupvalue(call, i)
     if not name then return call end
@@ -281,6 +310,20 @@ local function may_change(given)
   return kind == "table" or kind == "cdata"
 end
 
+-- Has images looked up, by which some accesses read; false where none is looked at.
+local function resolve(made, group, range)
+  made.images, made.uses = {}, {}
+  if not group.images then return true end
+  if core.dry() then return false end
+  for i = 1, group.n do
+    if images[group[i].map] then made.images[#made.images + 1] = group[i].map end
+  end
+  by_images().resolve(group, "cg:parallel_for", range, function(access, use)
+    made.uses[access] = use
+  end)
+  return true
+end
+
 --- A road for a submission like this one; nil where there is none, and false where there can be
 --- none. It takes the range and what the kernel is given, buffers in the place of accesses.
 ---@param kernel celer.lua_kernel
@@ -295,12 +338,13 @@ function M.road(kernel, group, at, range, ...)
   for k, argument in ipairs(made.call.arguments) do
     if argument.what == "route" or may_change(made.given[k]) then return false end
   end
-  local text = setmetatable({ kept = {}, places = {}, variables = {}, mappers = {} },
-    Text)
+  if not resolve(made, group, range) then return nil end
+  local text = setmetatable({ kept = {}, places = {}, variables = {}, mappers = {} }, Text)
   text:range(range)
   text:arguments(made)
+  text:indices(made)
   local changes = text:captured(made)
-  local values = text:fill(made.variant.order, changes)
+  local values = text:fill(made, changes)
   if #text.variables > MOST_PLACES then return false end
   local how = { values = values, file = at and at.file, line = at and at.line }
   local prepared = groups.prepare(group, how, range, made.variant.kernel, unpack(made.passed, 1,

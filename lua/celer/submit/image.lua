@@ -31,6 +31,7 @@ local trace = require "celer.mapper.trace"
 local words = require "celer.words"
 
 local fail = place.fail
+local weak = { __mode = "v" }
 
 local M = {}
 
@@ -664,12 +665,19 @@ local function is_large(group)
   return bytes > room * M.PART
 end
 
+-- What a task reads in the place of the data, and by which mapper; submits what brings it.
+local function read_by(image, data, cut, read, large)
+  local copy = current(data, image, cut, read, large)
+  return copy.buffer, map_of(copy, data, cut, large)
+end
+
 --- Of a group that is to get its work, with accesses by images: submits what brings the data,
 --- and gives it the copies in the place of the buffers.
 ---@param group celer.command_group
 ---@param call string
 ---@param range any  as the work takes it
-function M.resolve(group, call, range)
+---@param tell? fun(access: celer.access, use: celer.image_use)  is told of each
+function M.resolve(group, call, range, tell)
   group.images = false
   check(group, call)
   local grouped = nd_range.is_nd_range(range) and range or nil
@@ -680,13 +688,51 @@ function M.resolve(group, call, range)
     local access = group[i]
     local image = images[access.map]
     if image and not stands_in(access, image) then
-      local copy = current(access.buffer, image, cut, rawget(access, "read_at"), large)
-      rawset(access, fields.buffer, copy.buffer)
-      rawset(access, fields.map, settings.check and exact_map(image)
-        or map_of(copy, access.buffer, cut, large))
-      rawset(access, core.facts.hidden.handle, copy.buffer.handle)
+      local read = rawget(access, "read_at")
+      local buffer, map = read_by(image, access.buffer, cut, read, large)
+      if tell then
+        tell(access, { image = setmetatable({ image }, weak), cut = cut, read = read, large = large,
+          map = map })
+      end
+      rawset(access, fields.buffer, buffer)
+      rawset(access, fields.map, settings.check and exact_map(image) or map)
+      rawset(access, core.facts.hidden.handle, buffer.handle)
     end
   end
+end
+
+---@class celer.image_use  what a task reads by an image, over one range under the same hints
+---@field image celer.image[]  held weakly: it goes with its index
+---@field cut celer.image_cut
+---@field read? string
+---@field large boolean
+---@field map celer.range_mapper
+
+--- What such a task reads of a buffer when it comes again, after what brings it was submitted; nil
+--- where it reads that by another mapper, or the index is gone.
+---@param use celer.image_use
+---@param data celer.buffer  of the same shape
+---@return celer.buffer?
+function M.again(use, data)
+  local image = use.image[1]
+  while image do
+    if image.index.freed then return nil end
+    image = image.through
+  end
+  if not use.image[1] then return nil end
+  local buffer, map = read_by(use.image[1], data, use.cut, use.read, use.large)
+  return map == use.map and buffer or nil
+end
+
+--- The indices of the image that a mapper is, with those of images that it goes through.
+---@param map celer.range_mapper
+---@return celer.buffer[]
+function M.indices(map)
+  local out, image = {}, images[map]
+  while image do
+    out[#out + 1], image = image.index, image.through
+  end
+  return out
 end
 
 --- What ranks have sent for a buffer's images since they came to be: messages, their bytes, the

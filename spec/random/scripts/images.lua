@@ -16,12 +16,19 @@ local q = celer.queue()
 
 local first, count = tonumber(arg[1]), tonumber(arg[2])
 local STEPS = 7
+local again = require "celer.submit.again"
 local image_rows = require "celer.submit.image_rows"
 if arg[3] == "gpu" then require("celer.arrays.alone").always_parts = celer.ranks() end
 local random, between, chance, one_of = dice.random, dice.between, dice.chance, dice.one_of
 
 local seen = {}
 local function note(what) seen[what] = (seen[what] or 0) + 1 end
+local by_road = again.submit
+function again.submit(...)
+  local is_short = by_road(...)
+  if is_short then note "short" end
+  return is_short
+end
 local bring = image_rows.bring
 function image_rows.bring(...) note "rows by kernels"; return bring(...) end
 
@@ -283,10 +290,17 @@ local function submit(p)
     local k = between(6, #arrays)
     given[k] = celer.access(given[k], celer.all)
   end
-  local hints = hints_of()
-  local ok, message = pcall(q.submit, q, function(cg)
-    cg:hint(hints)
-    cg:parallel_for(celer.box({ lo }, { hi }), p.kernel, unpack(given, 1, #arrays + 1))
+  local hints, often = hints_of(), chance(60) and between(1, 4)
+  local ok, message = pcall(function()
+    for _ = 1, often or 0 do
+      q:parallel_for(lo == 0 and hi or celer.box({ lo }, { hi }), p.kernel,
+        unpack(given, 1, #arrays + 1))
+    end
+    if often then return end
+    q:submit(function(cg)
+      cg:hint(hints)
+      cg:parallel_for(celer.box({ lo }, { hi }), p.kernel, unpack(given, 1, #arrays + 1))
+    end)
   end)
   if not ok and tostring(message):find "are the most" then return note "too many" end
   if not ok then error(message, 0) end

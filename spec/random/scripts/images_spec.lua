@@ -4,7 +4,7 @@ local celer = require("spec.support.celer")
 
 local features = { "beside", "beyond", "chains", "changed", "columns", "from 1", "given", "guards",
   "how boxes", "how exact", "how hull", "later", "offsets",
-  "one less", "pairs", "sentinels", "steps", "tables" }
+  "one less", "pairs", "sentinels", "short", "steps", "tables" }
 
 describe("random programs with images", function()
   for _, shape in ipairs { { 1, 2, "64M" }, { 4, 1 }, { 3, 1, "64M" } } do

@@ -177,6 +177,71 @@ for _ = 1, 3 do
 end
 ]==])
 
+  everywhere("looks at what is new in each of many submissions", setup .. [==[
+local again = require "celer.submit.again"
+local submit, short = again.submit, 0
+function again.submit(...)
+  local is_short = submit(...)
+  if is_short then short = short + 1 end
+  return is_short
+end
+local bound, to, more, from = n, at, 1, x
+local gather = celer.kernel(function(i, col, x, y, more)
+  local j = col[i]
+  if j < bound then y[i] = x[j] * more else y[i] = -1 end
+end)
+local half = celer.kernel(function(j, x) x[j] = x[j] / 2 end)
+local by, other = 1, celer.buffer("double", n, { init = function(i) return 5 * i end })
+local function wanted(i)
+  local j = to(i)
+  if j >= bound then return -1 end
+  return (from == other and 5 * j or X(j) * by) * more
+end
+local function holds_often(what)
+  for turn = 1, 6 do
+    if turn == 3 then
+      half(n, x)
+      by = by / 2
+    end
+    y:fill(0)
+    gather(n, col, from, y, more)
+    holds(what .. ", turn " .. turn, wanted)
+  end
+end
+holds_often "at first"
+local several = celer.ranks() > 1 or select(2, require("celer.core").devices()) > 1
+assert(several or short > 3, "the short way")
+more = 3 holds_often "a number"
+bound = 9 holds_often "a bound"
+bound = n holds_often "the bound again"
+from = other holds_often "another buffer"
+from = x
+celer.kernel(function(k, col) col[k] = (col[k] + 5) % n end)(m, col)
+to = function(i) return (at(i) + 5) % n end
+holds_often "another index"
+col = int("col", m, function(k) return k * 3 % n end)
+to = function(i) return i * 3 % n end
+holds_often "another buffer of the index"
+local long = celer.buffer("double", n + 4, { init = function(i) return X(i) * by end })
+local short_one = x
+x, from = long, long
+holds_often "a longer one"
+x, from = short_one, short_one
+half(n, x) -- as the long one was meanwhile
+holds_often "the first again"
+local function refused(what, message, ...)
+  local ok, said = pcall(gather, ...)
+  assert(not ok and said:find(message, 1, true), what .. ": " .. tostring(said))
+end
+refused("the same", "is written", n, col, y, y, more)
+local gone = int("gone", m, at)
+for _ = 1, 4 do gather(n, gone, x, y, more) end
+gone:free()
+refused("a freed index", "gone was freed", n, gone, x, y, more)
+x:free()
+refused("freed", "x was freed", n, col, x, y, more)
+]==])
+
   script.everywhere("is refused, with what to write, where it cannot follow", setup .. [==[
 local narrow = int("narrow", n, 0, "int16_t")
 celer.struct("link", "int to; int from;")
