@@ -324,9 +324,14 @@ local function count_fetch(self)
   local at = ("%s:%d"):format(file or "?", line)
   fetched[at] = (fetched[at] or 0) + 1
   if fetched[at] ~= OFTEN then return end
-  core.advise(("%d elements of %s were fetched here one by one, and each waits for all tasks "
-    .. "before it: celer.wait(celer.capture(%s)) brings many at once"):format(OFTEN, self.name,
-    self.name), file, line)
+  local what, instead = "elements of " .. self.name,
+    ("celer.wait(celer.capture(%s)) brings many at once"):format(self.name)
+  if self.dims == 0 then
+    what, instead = "single elements", "celer.wait(a, b) brings those of several buffers at once, "
+      .. "and celer.fence(a) does not wait"
+  end
+  core.advise(("%d %s were fetched here one by one, and each waits for all tasks before it: %s")
+    :format(OFTEN, what, instead), file, line)
 end
 
 -- An element, as of now: a fence of one element.

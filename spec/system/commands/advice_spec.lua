@@ -57,6 +57,17 @@ end
     assert.matches("^celer: warning: x:11: [^\n]*\n$", run(WAITS, { env = env, ranks = 2 }))
   end)
 
+  it("of elements that are fetched one by one, and of scalars", function()
+    local LOOP = "local u = celer.buffer('int', 100, { name = 'u', init = 1 })\n"
+      .. "for i = 0, 99 do local s = celer.scalar('int', i); assert(%s) end"
+    assert.equal("celer: warning: x:4: 100 elements of u were fetched here one by one, and each "
+      .. "waits for all tasks before it: celer.wait(celer.capture(u)) brings many at once\n",
+      run(LOOP:format("u(i) == 1")))
+    assert.equal("celer: warning: x:4: 100 single elements were fetched here one by one, and each "
+      .. "waits for all tasks before it: celer.wait(a, b) brings those of several buffers at once, "
+      .. "and celer.fence(a) does not wait\n", run(LOOP:format("s() == i")))
+  end)
+
   it("of a line that takes its fence at once", function()
     assert.matches("^celer: warning: x:11: this line has waited 1000 times[^\n]*\n$",
       run((WAITS:gsub("q:wait%(%)", "q:fence(u):get()")), { env = preload "slow_clock" }))
