@@ -237,13 +237,25 @@ void cel__state_go_on(void) {
   if (driver != NULL) lua_sethook(driver, NULL, 0, 0);
 }
 
-/* Lua carries out none of ours where the two sides are of different types. */
-static const char *explain_comparison(const char *message) {
-  bool compares = strstr(message, "attempt to compare table with number") ||
-                  strstr(message, "attempt to compare number with table");
-  return compares ? "; of a buffer or scalar u, u() is the value to compare, "
-                    "and u:lt(x) a condition where the data are"
-                  : "";
+/* What Lua says where a script takes buffers for numbers, or for arrays of
+ * other libraries: it calls none of ours for that. */
+#define COMPARES                                                               \
+  "; of a buffer or scalar u, u() is the value to compare, and u:lt(x) a "     \
+  "condition where the data are"
+#define COMBINES                                                               \
+  "; the elements of a buffer u are combined by t:reduce(\"sum\", u), of a "   \
+  "scalar t"
+static const char *explain(const char *message) {
+  static const char *const known[][2] = {
+      {"attempt to compare table with number", COMPARES},
+      {"attempt to compare number with table", COMPARES},
+      {"attempt to call method 'sum'", COMBINES},
+      {"attempt to call method 'mean'", COMBINES},
+      {"attempt to call method 'min'", COMBINES},
+      {"attempt to call method 'max'", COMBINES}};
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i)
+    if (strstr(message, known[i][0])) return known[i][1];
+  return "";
 }
 
 int cel__state_message(lua_State *L) {
@@ -267,7 +279,7 @@ int cel__state_message(lua_State *L) {
     message = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), message);
   }
   lua_createtable(L, 0, 1);
-  lua_pushfstring(L, "%s%s", message, explain_comparison(message));
+  lua_pushfstring(L, "%s%s", message, explain(message));
   lua_setfield(L, -2, "message");
   return 1;
 }

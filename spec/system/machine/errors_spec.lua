@@ -137,6 +137,10 @@ local cases = {
     "local t = celer.scalar('double', 0)\nwhile t < 1 do t:set(t + 1) end",
     { "case.lua:11: attempt to compare table with number; of a buffer or scalar u, u%(%) is the " },
   },
+  ["a sum as of other arrays"] = {
+    "local s = a:sum()",
+    { "case.lua:10: attempt to call method 'sum' .*a buffer u are combined by t:reduce%(" },
+  },
   ["a misspelt method of a queue"] = {
     "q:sumbit(function() end)", { "case.lua:10: ", "a queue has no 'sumbit', did you mean submit" },
   },
