@@ -448,8 +448,17 @@ static void loop_any(world *w) {
   }
 }
 
+/* One ends, and another one takes its place. */
+static void end_model(world *w) {
+  model *m = model_any(w);
+  m->live = false;
+  cel_task_graph_free(w->tasks, &m->buffer);
+  fuzz_model_new(w);
+}
+
 void fuzz_act(world *w) {
   int64_t what = any(w, 0, 99);
+  if (w->freed_bytes != 0 && chance(w, 10)) end_model(w);
   if (what < 55) {
     task_any(w);
   } else if (what < 60) {
@@ -459,10 +468,7 @@ void fuzz_act(world *w) {
   } else if (what < 80) {
     fuzz_check_buffer(w, model_any(w), CEL_TASK_HOST);
   } else if (what < 84) {
-    model *m = model_any(w);
-    m->live = false;
-    cel_task_graph_free(w->tasks, &m->buffer);
-    fuzz_model_new(w);
+    end_model(w);
   } else if (what < 87) {
     cel_task_graph_epoch(w->tasks, (cel_location){0});
   } else if (what < 90) {

@@ -484,7 +484,24 @@ static void generate_folds(program *p) {
 /* How many bytes of ended buffers may be there when more is allocated. */
 static void generate_freed(program *p) {
   cel_random r = {p->seed ^ 0x6672656564};
-  if (cel_random_chance(&r, 60)) p->freed_bytes = 1 << pick(&r, 0, 10);
+  if (cel_random_chance(&r, 40)) p->freed_bytes = 1 << pick(&r, 0, 10);
+}
+
+/* In such a program more buffers end, of those that there are several of. */
+static void generate_ends(program *p, dead *d) {
+  cel_random r = {p->seed ^ 0x656e6473 ^ (uint64_t)p->steps << 32};
+  if (p->freed_bytes == 0 || p->steps >= MOST_STEPS - 20 ||
+      !cel_random_chance(&r, 15))
+    return;
+  int b = living(&r, p, d);
+  if (b < 0) return;
+  d->buffer[b] = true;
+  bool others = living(&r, p, d) >= 0;
+  d->buffer[b] = others;
+  if (!others) return;
+  step *s = step_add(p);
+  s->kind = STEP_FREE;
+  s->buffer = b;
 }
 
 /* Collectives between devices, where they can be. */
@@ -508,7 +525,8 @@ static void generate_collective(program *p) {
 static void generate_likes(program *p) {
   cel_random r = {p->seed ^ 0x6c696b65};
   for (int b = 1; b < p->buffers; ++b)
-    if (cel_random_chance(&r, 15)) p->buffer[b] = p->buffer[b - 1];
+    if (cel_random_chance(&r, p->freed_bytes != 0 ? 60 : 15))
+      p->buffer[b] = p->buffer[b - 1];
 }
 
 /* Those of which each rank has its own. */
@@ -548,6 +566,7 @@ program *program_generate(uint64_t seed, int ranks) {
     int from = p->steps;
     generate_step(&r, p, &d);
     generate_asking(p, from);
+    generate_ends(p, &d);
     generate_tiles(p, &d);
     generate_turns(p, &d);
     chain_generate(p, d.buffer);
