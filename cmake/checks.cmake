@@ -24,6 +24,7 @@ if(TARGET mpi_check)
 endif()
 if(TARGET random_programs)
   add_dependencies(check random_programs)
+  add_dependencies(check-long random_programs)
 endif()
 
 add_custom_target(lint

@@ -129,8 +129,9 @@ describe("random programs", function()
     assert.matches("20 programs, 0 failures\nstatus 0\n$", text)
   end)
 
+  -- Seeds of which few take long to find what may differ; check-long has the others.
   it("tell every rank when one differs", function()
-    local _, failures, text = run("--diverge --count 1000")
+    local _, failures, text = run("--diverge --count 500 --seed 302")
     assert.are.equal(0, failures, text)
     local differences = 0
     for count, words in text:match("one rank differs: (%d[^\n]*)\n"):gmatch("(%d+) by ([^,]+)") do
