@@ -139,8 +139,18 @@ local function usage(format, ...)
   os.exit(2)
 end
 
--- The files that the arguments name, and the options among them. Large files begin, so
--- that no lane is left alone with one at the end.
+-- Folders whose files start programs: these take longest.
+local STARTING = { "spec/system/", "spec/random/", "spec/long/", "spec/comm/", "spec/device/" }
+
+local function starts(file)
+  for _, folder in ipairs(STARTING) do
+    if file:sub(1, #folder) == folder then return true end
+  end
+  return false
+end
+
+-- The files that the arguments name, and the options among them. Large files begin, and
+-- short ones end, so that no lane is left alone with one at the end.
 local function arguments()
   local roots, options, files = {}, {}, {}
   for _, word in ipairs { unpack(arg, 2) } do
@@ -154,11 +164,12 @@ local function arguments()
     for _, line in ipairs(lines_of(("find %s -name '*_spec.lua' -printf '%%s %%p\\n'")
       :format(quote(root)))) do
       local size, file = line:match "^(%d+) (.*)$"
-      files[#files + 1] = { size = tonumber(size), file = file }
+      files[#files + 1] = { size = tonumber(size), file = file, starts = starts(file) }
     end
     if #files == found then usage("%s: there are no specs", root) end
   end
   table.sort(files, function(a, b)
+    if a.starts ~= b.starts then return a.starts end
     return a.size > b.size or a.size == b.size and a.file < b.file
   end)
   for i, entry in ipairs(files) do files[i] = entry.file end
