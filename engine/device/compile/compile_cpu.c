@@ -33,9 +33,11 @@
  * behind it, by ce2. Its if-conversion always takes a way that conditions on
  * integers rule out; so comparisons of fractions must not become such ones
  * behind what finds these ways, by forwprop3. (It says in notes that both are
- * off.) A loop that never ends stays one, for the watchdog to name. Large local
- * arrays touch each page of theirs, so that none of them reaches beyond what
- * lies below the stack (thread.h). */
+ * off.) It must not thread jumps: where x - y < 2 is false, g++ 13 takes x for
+ * at least 2 + y, though y may be a NaN; and what g++ 12 makes of indices that
+ * wrap around is no loop to vectorize. A loop that never ends stays one, for
+ * the watchdog to name. Large local arrays touch each page of theirs, so that
+ * none of them reaches beyond what lies below the stack (thread.h). */
 static const char *const flags[] = {
     "-std=c++17",
     "-O3",
@@ -53,10 +55,11 @@ static const char *const flags[] = {
     "-fmax-errors=8", /* from here on for g++ alone */
     "-fno-ssa-phiopt",
     "-fno-tree-loop-distribution",
+    "-fno-thread-jumps",
     "-fdisable-rtl-ce1",
     "-fdisable-tree-forwprop3",
 };
-enum { FLAGS = sizeof flags / sizeof flags[0], GNU_FLAGS = 5, WORDS = 8 };
+enum { FLAGS = sizeof flags / sizeof flags[0], GNU_FLAGS = 6, WORDS = 8 };
 
 /* ---- the compiler */
 

@@ -22,6 +22,11 @@ describe("random functions", function()
     assert.is_true(tonumber(bounded) > tonumber(undecided), text)
   end)
 
+  it("compute what g++ 13 makes of a NaN where it threads jumps", function()
+    local functions, differ, leave, text = run("10140982", "1", "1")
+    assert.same({ 1, 0, 0 }, { functions, differ, leave }, text)
+  end)
+
   -- A function that shows each fault.
   for _, case in ipairs {
     { "-0 below 0", 9 }, { "a 0 in sight", 3005917 }, { "a box of too few chunks", 25 },

@@ -12,4 +12,11 @@ return {
   [5121706] = { dims = 1, text = [[
   r[i] = { x = (1), y = math.min(-0.0, (-((1 + w[math.max(i)])) < -0.0 and -(1) or -0.0)),
     n = math.floor(1), z = { x = w[(i) % n], y = (1) } }]] },
+  [10140982] = { dims = 1, text = [[
+  local s15 = 0
+  ::top_s15::
+  s15 = s15 + 1
+  if s15 < 2 and 0.1 > power2(u[i]) then goto top_s15 end
+  local m = 2 > s15 % (i - i) and 2 or s15 % (i - i)
+  v[i] = helper(power4(s15), m > 2 and m or 2)]] },
 }
