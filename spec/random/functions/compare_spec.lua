@@ -30,11 +30,11 @@ describe("random functions", function()
   -- A function that shows each fault.
   for _, case in ipairs {
     { "-0 below 0", 9 }, { "a 0 in sight", 3005917 }, { "a box of too few chunks", 25 },
-    { "a lost field", 71 }, { "a lost sign", 57 }, { "a lost store", 4 },
-    { "a saturated integer", 3 }, { "a thin box", 1 }, { "a turn too few", 19 },
-    { "a turn too many", 31 }, { "a wrapped operand", 5121706 }, { "another NaN", 2 },
-    { "another wrap", 13 }, { "no -0", 4 }, { "no rounding", 40 }, { "one more", 1 },
-    { "quotients of C", 15 }, { "remainders of C", 19 },
+    { "a lost field", 36 }, { "a lost sign", 57 }, { "a lost store", 4 },
+    { "a saturated integer", 2 }, { "a thin box", 1 }, { "a turn too few", 19 },
+    { "a turn too many", 40 }, { "a wrapped operand", 5121706 }, { "another NaN", 3 },
+    { "another wrap", 13 }, { "no -0", 4 }, { "no rounding", 26 }, { "one more", 1 },
+    { "quotients of C", 15 }, { "remainders of C", 3 },
   } do
     it("show a compiler's fault: " .. case[1], function()
       local _, differ, leave, text = run(tostring(case[2]), "1", "1", case[1])

@@ -5,6 +5,10 @@
 
 ---@type table<integer, {dims: integer, text: string}>
 return {
+  [9] = { dims = 3, text = [[
+  h[i][j][k] = math.min((1), -(i), j)]] },
+  [57] = { dims = 3, text = [[
+  r[i][j][k].n = bit.bxor((1), math.max(j, -(math.abs(k)), (1)))]] },
   [3005917] = { dims = 1, text = [[
   local m2 = { x = t[(i) % 4], y = e[i + 1], n = math.floor(1), z = b[(1) % n].z }
   r[i] = m2

@@ -436,6 +436,21 @@ local statements = {
       self.floats and "g" or "u", far, rest, random(2), rest)
     self:put("end")
   end,
+  -- What lies at a multiple of a coordinate, where that is inside.
+  function(self)
+    local name, d, by, out = self:name "p", random(self.dims), random(2, 3), pick { "v", "h" }
+    local i, n = coordinates[d], extents[d]
+    self:put("local %s = %s", name, pick { "%d * %s - %d", "%d * %s + %d", "%d - %s * %d" }:format(
+      by, i, random(0, 5)))
+    self:put("if %s then", pick { "%s >= 0 and %s < %s", "%s > 0 and not (%s >= %s)" }:format(name,
+      name, n))
+    self:scope(function()
+      for _ = 1, 2 do table.insert(self.places, { name = name, d = d }) end
+      self:put("  %s[%s] = %s * %s", out, self.items, self:at(self.floats and "g" or "u"),
+        self:at "w")
+    end)
+    self:put "end"
+  end,
   function(self)
     local name = self:name "e"
     self:put("local %s = %s", name, self:at "b")

@@ -38,7 +38,6 @@ end
 local add = M.add
 
 function M.shift(a, c) return { c = a.c + c, of = a.of } end
-local shift = M.shift
 
 local function sorted(of)
   local names = {}
@@ -64,10 +63,14 @@ function M.text(bound)
   return table.concat(out)
 end
 
--- The one choice that a bound consists of, and what is added to it.
+-- The one choice that a bound is a multiple of: what it then chooses from, and which of them.
 local function choice_of(context, bound)
   local name, x = next(bound.of)
-  if name and x == 1 and not next(bound.of, name) then return context.atoms[name], bound.c end
+  local choice = name and not next(bound.of, name) and context.atoms[name]
+  if not choice then return nil end
+  local out = { choice = (choice.choice == "min") == (x > 0) and "min" or "max" }
+  for k = 1, 2 do out[k] = add(M.constant(bound.c), choice[k], x) end
+  return out
 end
 
 -- Which bound of the chunk an atom is, and of which dimension.
@@ -118,9 +121,9 @@ end
 local DEEPEST = 6
 
 -- Whether `test` holds for all, or for one, of what a bound chooses from.
-local function try(choice, c, all, test)
+local function try(choice, all, test)
   for k = 1, 2 do
-    local ok = test(shift(choice[k], c))
+    local ok = test(choice[k])
     if ok ~= all then return ok end
   end
   return all
@@ -135,12 +138,12 @@ function M.at_most(context, a, b, depth)
   depth = depth or 0
   if depth > DEEPEST then return false end
   if is_positive(context, add(b, a, -1)) then return true end
-  local choice, c = choice_of(context, a)
-  if choice and try(choice, c, choice.choice == "max", function(one)
+  local choice = choice_of(context, a)
+  if choice and try(choice, choice.choice == "max", function(one)
     return M.at_most(context, one, b, depth + 1)
   end) then return true end
-  choice, c = choice_of(context, b)
-  return choice ~= nil and try(choice, c, choice.choice == "min", function(one)
+  choice = choice_of(context, b)
+  return choice ~= nil and try(choice, choice.choice == "min", function(one)
     return M.at_most(context, a, one, depth + 1)
   end)
 end
@@ -161,6 +164,7 @@ end
 --- floor(a / b), b positive.
 ---@return celer.bound
 function M.divide(a, b)
+  if not next(a.of) and not next(b.of) then return M.constant(math.floor(a.c / b.c)) end
   return M.atom(("celer.floor((%s) / (%s))"):format(M.text(a), M.text(b)))
 end
 

@@ -184,25 +184,19 @@ local function grows(bound)
   return false
 end
 
--- The last value of a form that a bound admits, where neighbouring items are some apart: parts of
--- a chunk end at such, and so does the chunk then. `up`: the first one, of a lower bound.
-local function aligned(self, form, bound, up)
-  local node, by, rest = nil, 1, { c = form.c, of = {} }
+-- Which coordinate a form is a multiple of, by how much, and what captured numbers add.
+local function multiple_of(self, form)
+  local found, rest = nil, { c = form.c, of = {} }
   for part, x in pairs(form.of) do
     if self.names[part] then
       rest.of[part] = x
-    elseif node or part.op ~= "coordinate" then
-      return bound
+    elseif found or part.op ~= "coordinate" then
+      return nil
     else
-      node, by = part, math.abs(x)
+      found = part
     end
   end
-  rest = by > 1 and uniform(self, rest)
-  if not rest then return bound end
-  local apart, sign = add(bound, rest, -1), up and -1 or 1
-  local times = next(apart.of) and linear.divide(add(constant(0), apart, sign), constant(by))
-    or constant(math.floor(sign * apart.c / by))
-  return add(rest, times, sign * by)
+  if found then return found, form.of[found], uniform(self, rest) end
 end
 
 -- A bound and what a condition says. Where the bound would depend on how a range is split, the
@@ -217,18 +211,41 @@ local function is_coordinate(form)
   return node and node.op == "coordinate" and math.abs(x) == 1 and not next(form.of, node)
 end
 
+-- What a fact says of a form: a bound below, or one above, or with `differs` what it is not. What
+-- it says of a multiple of a coordinate, it says of the coordinate.
+local function said_by(self, fact, form)
+  local below, above = uniform(self, affine.add(form, fact, -1)),
+    uniform(self, affine.add(form, fact, 1))
+  if below or above then return below, above end
+  local node, x, rest = multiple_of(self, fact)
+  local own, sign, shifted = multiple_of(self, form)
+  if not node or node ~= own or math.abs(sign) ~= 1 then return nil end
+  if fact.differs and (next(rest.of) or rest.c % x ~= 0) then return nil end
+  sign = x > 0 and -sign or sign
+  local value = add(shifted, linear.divide(rest, constant(math.abs(x))), sign)
+  if sign < 0 then return value end
+  return nil, value
+end
+
 -- What the conditions say that hold in the block: which values it is above or below, and then
--- which it is not.
+-- which it is not. Of a multiple of a coordinate: by what they say of that, as parts of a chunk
+-- end at such values, and so does the chunk then.
 local function narrow(self, form, low, high, block, to)
+  local node, x, rest = multiple_of(self, form)
+  if node and math.abs(x) > 1 then
+    local a, b = by_op.coordinate(self, node)
+    a, b = narrow(self, affine.of(node), a, b, block, to)
+    if x < 0 then a, b = b, a end
+    return tighter(self, "max", low, add(rest, a, x)), tighter(self, "min", high, add(rest, b, x))
+  end
   local others = {}
   for _, fact in ipairs(paths.facts(block, to)) do
-    local below, above = uniform(self, affine.add(form, fact, -1)),
-      uniform(self, affine.add(form, fact, 1))
+    local below, above = said_by(self, fact, form)
     if fact.differs then
       others[#others + 1] = below or above
     else
-      if below then low = tighter(self, "max", low, aligned(self, form, below, true)) end
-      if above then high = tighter(self, "min", high, aligned(self, form, above)) end
+      if below then low = tighter(self, "max", low, below) end
+      if above then high = tighter(self, "min", high, above) end
     end
   end
   for _ = 1, math.min(#others, 4) do -- in any order of theirs
@@ -412,22 +429,13 @@ end
 ---@field high celer.bound
 ---@field core celer.affine  what it moves with
 ---@field kind string
----@field follows? integer  which coordinate it is, with something added, or taken from something
+---@field follows? integer  which coordinate it is a multiple of, with something added
 ---@field ways? celer.way[]  by which items come to it, beside that to the element
 
--- Which coordinate a form is, with captured numbers added, or taken from them; and these.
-local function coordinate_of(self, form)
-  local found, rest = nil, { c = form.c, of = {} }
-  for part, x in pairs(form.of) do
-    if self.names[part] then
-      rest.of[part] = x
-    elseif found or part.op ~= "coordinate" or math.abs(x) ~= 1 then
-      return nil
-    else
-      found = part
-    end
-  end
-  return found, found and uniform(self, rest)
+-- Which coordinate a form is a multiple of.
+local function followed(self, form)
+  local node = multiple_of(self, form)
+  return node and node.dim or nil
 end
 
 -- ---- an index that a branch chooses ------------------------------------------------------
@@ -473,8 +481,7 @@ local function span_of_arm(self, ways)
   end
   if grows(low) or grows(high) then return nil end
   local out = span(low, high, last.form, "inside")
-  local follows = coordinate_of(self, last.form)
-  out.follows, out.ways = follows and follows.dim, ways
+  out.follows, out.ways = followed(self, last.form), ways
   return out
 end
 
@@ -517,15 +524,18 @@ end
 -- The bounds of each coordinate alone, on a way: low and high, and what it is not.
 local function add_bounds(self, out, way)
   for _, fact in ipairs(paths.facts(way.from, way.to)) do
-    local node, rest = coordinate_of(self, fact)
-    if node and not fact.of_loops then
-      local one, up = out[node.dim] or { not_at = {} }, fact.of[node] > 0
-      local value = up and add(constant(0), rest, -1) or rest
-      local side, what = up and "low" or "high", up and "max" or "min"
+    local node = multiple_of(self, fact)
+    local low, high
+    if node and not fact.of_loops then low, high = said_by(self, fact, affine.of(node)) end
+    if low or high then
+      local one = out[node.dim] or { not_at = {} }
       if fact.differs then
-        table.insert(one.not_at, value)
+        table.insert(one.not_at, low or high)
       else
-        one[side] = one[side] and linear.choose(self.context, what, one[side], value) or value
+        one.low = low and one.low and linear.choose(self.context, "max", one.low, low)
+          or low or one.low
+        one.high = high and one.high and linear.choose(self.context, "min", one.high, high)
+          or high or one.high
       end
       out[node.dim] = one
     end
@@ -575,8 +585,7 @@ local function spans_of(self, node, block, arms)
   if not low then return nil, high end
   if grows(low) or grows(high) then return nil, node end
   local out = span(low, high, core_of(self, node), "inside")
-  local follows = coordinate_of(self, affine.of(node))
-  out.follows = follows and follows.dim
+  out.follows = followed(self, affine.of(node))
   return { out }
 end
 

@@ -169,42 +169,71 @@ describe("a footprint", function()
     end
   end
 
+  local function follows_parts(text, f, ...)
+    local of, variant = derive(f, { n }, ...)
+    is_additive(select(2, of(1)), { n, select(1, ...)[1] == 2 and n or nil })
+    if text then assert.equal(text, mappers.of(variant, 1).text) end
+  end
+
   it("of a loop that some items do not run is that of the parts of a chunk", function()
-    local function holds(text, f, ...)
-      local of, variant = derive(f, { n }, ...)
-      is_additive(select(2, of(1)), { n, select(1, ...)[1] == 2 and n or nil })
-      if text then assert.equal(text, mappers.of(variant, 1).text) end
-    end
-    holds("celer.box({ chunk.min[0] }, { 3 })", function(i, u, v)
+    follows_parts("celer.box({ chunk.min[0] }, { 3 })", function(i, u, v)
       for k = i, 2 do v[i] = v[i] + u[k] end
     end, { 1 }, { 1 })
-    holds("celer.box({ celer.min(2, chunk.min[0]) + chunk.min[0] }, "
+    follows_parts("celer.box({ celer.min(2, chunk.min[0]) + chunk.min[0] }, "
       .. "{ celer.min(2, chunk.max[0] - 1) + 3 })", function(i, u, v)
       for k = i, 2 do v[i] = v[i] + u[k + i] end
     end, { 1 }, { 1 })
-    holds(nil, function(i, u, v)
+    follows_parts(nil, function(i, u, v)
       for k = 2, i, -1 do v[i] = v[i] + u[min(max(k + i, 0), n - 1)] end
     end, { 1 }, { 1 })
-    holds(nil, function(i, u, v)
+    follows_parts(nil, function(i, u, v)
       for k = 0, i - 1 do v[i] = v[i] + u[min(floor(k / 2) + i, n - 1)] end
     end, { 1 }, { 1 })
-    holds(nil, function(i, u, v)
+    follows_parts(nil, function(i, u, v)
       for k = 2 * i, i + 1 do v[i] = v[i] + u[min(k, n - 1)] end
     end, { 1 }, { 1 })
-    holds("celer.box({ chunk.min[0], celer.min(chunk.min[0] + 1, n - 1) }, "
+    follows_parts("celer.box({ chunk.min[0], celer.min(chunk.min[0] + 1, n - 1) }, "
       .. "{ celer.min(chunk.max[0] - 1, n - 2) + 1, n })", function(i, u, v)
       for k = i + 1, n - 1 do v[i] = v[i] + u[i][k] end
     end, { 2 }, { 1 })
-    holds("celer.box({ celer.max(1, chunk.min[0]), 0 }, "
+    follows_parts("celer.box({ celer.max(1, chunk.min[0]), 0 }, "
       .. "{ chunk.max[0], celer.max(0, chunk.max[0] - 2) + 1 })", function(i, u, v)
       for k = 0, i - 1 do v[i] = v[i] + u[i][k] end
     end, { 2 }, { 1 })
-    holds(nil, function(i, u, v)
+    follows_parts(nil, function(i, u, v)
       for k = i, 1 do v[i] = v[i] + u[i][(i - k) % n] end
     end, { 2 }, { 1 })
-    holds(nil, function(i, u, v)
+    follows_parts(nil, function(i, u, v)
       for k = 2 * i, i + 3 do v[i] = v[i] + u[i][k] + u[n - 1 - i][k + 1] end
     end, { 2 }, { 1 })
+  end)
+
+  it("of multiples that conditions keep inside is that of the parts of a chunk", function()
+    follows_parts("celer.box({ 2 * celer.max(1, chunk.min[0]) - 2, celer.max(1, chunk.min[0]) }, "
+      .. "{ 2 * celer.min(celer.floor((n + 1) / (2)), chunk.max[0] - 1) - 1, "
+      .. "celer.min(celer.floor((n + 1) / (2)), chunk.max[0] - 1) + 1 })", function(i, u, v)
+      local p = 2 * i - 2
+      if p >= 0 and p < n then v[i] = u[p][i] end
+    end, { 2 }, { 1 })
+    follows_parts("celer.box({ 3 * celer.max(1, chunk.min[0]) - 1, 2 }, "
+      .. "{ 3 * celer.min(2, chunk.max[0] - 1), 3 })", function(i, u, v)
+      local p = 3 * i - 1
+      if p > 0 and p < 8 then v[i] = u[p][2] end
+    end, { 2 }, { 1 })
+    follows_parts(nil, function(i, u, v)
+      local p = 7 - 2 * i
+      if p >= 0 and p < n then v[i] = u[min(i + 1, n - 1)][p] + u[floor(i / 2)][i] end
+    end, { 2 }, { 1 })
+    follows_parts(nil, function(i, u, v)
+      local p = 2 * i - 2
+      for k = 0, 3 do
+        if p + k >= 0 and p + k < n then v[i] = v[i] + u[p + k][min(i, n - 1)] end
+      end
+    end, { 2 }, { 1 })
+    follows_parts("celer.box({ 2 * chunk.min[0] }, "
+      .. "{ 2 * celer.min(4, celer.min(5, chunk.max[0] - 1)) + 1 })", function(i, u, v)
+      if i < 6 and 2 * i ~= 10 then v[i] = u[2 * i] end
+    end, { 1 }, { 1 })
   end)
 
   it("of what wraps around by a captured number is as of that number", function()
