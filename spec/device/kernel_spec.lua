@@ -84,14 +84,15 @@ describe("cel_module_begin_cpu", function()
 
   it("finds a text that stands elsewhere, unless it says where or includes something", function()
     local cache = scratch.folder()
-    local function made(text, n)
+    local function made(text, n, option)
       local r = child(([=[
         local k = require("spec.device.compile")
         for i = 1, 3 do
           assert(k.compile([[%s]], { directory = i == 3 and "/" or "/tmp", line = i,
-            file = i == 2 and "b.lua" or nil }))
+            file = i == 2 and "b.lua" or nil, options = { %s } }))
         end
-        print(("%%d made"):format(k.counts().made))]=]):format(text), { CELER_CACHE = cache })
+        print(("%%d made"):format(k.counts().made))]=]):format(text, option or ""),
+        { CELER_CACHE = cache })
       assert.equal(n .. " made\n", r.stdout, r.stderr)
     end
     local function of(more)
@@ -103,6 +104,9 @@ describe("cel_module_begin_cpu", function()
     made(of " + __LINE__", 3)
     made(of " + __FILE__[0]", 3)
     made("#include <stdint.h>\n" .. of "", 3)
+    made(of "", 1, "'-DWHERE=2', '-O1'")
+    made(of " + WHERE", 3, "'-DWHERE=__LINE__'")
+    made(of "", 3, "'-g'")
   end)
 
   -- Of what has effects, such as a variable of its own, there is one library.

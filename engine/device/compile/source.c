@@ -366,7 +366,14 @@ bool cel_source_is_placed(const cel_source *source, const cel_text *assembled) {
   static const char *const in_text[] = {"include", "#line", NULL};
   static const char *const in_all[] = {"__LINE__", "__FILE__", "__builtin_LINE",
                                        "__builtin_FILE", NULL};
-  return source->options > 0 || has_any(source->text, in_text) ||
+  /* Others include files, or leave a debugger its places. */
+  bool plain = true;
+  for (int32_t i = 0; i < source->options && plain; ++i) {
+    const char *word = source->option[i];
+    plain = word[0] == '-' && word[1] != '\0' &&
+            strchr("DOfm", word[1]) != NULL && !has_any(word, in_all);
+  }
+  return !plain || has_any(source->text, in_text) ||
          has_any(cel_text_string(assembled), in_all);
 }
 

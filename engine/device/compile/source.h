@@ -45,8 +45,8 @@ void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
                          cel_text *out, cel_source_parts *parts);
 /* Whether what it compiles to may depend on where the text stands, its folder,
- * file and lines: it includes something, or names them. The user's options may,
- * too. Thread: any. */
+ * file and lines: it includes something, or names them, or options may. Thread:
+ * any. */
 bool cel_source_is_placed(const cel_source *source, const cel_text *assembled);
 /* Chains all of an assembled text into the key that its result depends on.
  * Thread: any. */
