@@ -320,6 +320,17 @@ q:wait()]], ranks)
     end)
   end
 
+  -- As a compiler of kernels may be.
+  it("is not locked by what was started while it was open", function()
+    prints("true\n", [[
+local library = require "celer.io.hdf5.library"
+local H = library.open()
+local file = assert(library.create_file "u.h5")
+os.execute "sleep 1 &"
+H.H5Fclose(file)
+print(assert(library.change_file "u.h5") >= 0)]])
+  end)
+
   it("is not written by a dry run", function()
     local text = u .. 'celer.io.save("u.h5", u, { append = true, attributes = { x = 1 } })\n'
       .. 'celer.io.save("u.h5", "text", { dataset = "t" })\n'

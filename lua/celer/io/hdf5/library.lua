@@ -28,6 +28,7 @@ int H5Fis_hdf5(const char *);
 int64_t H5Fget_create_plist(int64_t);
 int H5Fclose(int64_t);
 int64_t H5Pcreate(int64_t);
+int H5Pset_file_locking(int64_t, bool, bool);
 int H5Pget_userblock(int64_t, uint64_t *);
 int H5Pset_layout(int64_t, int);
 int H5Pset_chunk(int64_t, int, const uint64_t *);
@@ -103,6 +104,7 @@ int H5Tget_array_ndims(int64_t);
 int H5Tget_array_dims2(int64_t, uint64_t *);
 int H5Tclose(int64_t);
 extern int64_t H5P_CLS_DATASET_CREATE_ID_g, H5P_CLS_LINK_CREATE_ID_g,
+  H5P_CLS_FILE_ACCESS_ID_g,
   H5T_C_S1_g,
   H5T_NATIVE_INT8_g, H5T_NATIVE_INT16_g, H5T_NATIVE_INT32_g, H5T_NATIVE_INT64_g,
   H5T_NATIVE_UINT8_g, H5T_NATIVE_UINT16_g, H5T_NATIVE_UINT32_g, H5T_NATIVE_UINT64_g,
@@ -179,12 +181,24 @@ local function opening_fault(H, path, flags, stack)
   return M.reason(H, stack)
 end
 
+local unlocked -- an access property list
+
+-- How a file is opened that is celer's alone until it is renamed. By itself HDF5 locks it, and a
+-- compiler that is started for a kernel meanwhile would hold the lock until it ends.
+local function access(H)
+  if not unlocked then
+    unlocked = H.H5Pcreate(H.H5P_CLS_FILE_ACCESS_ID_g)
+    pcall(function() H.H5Pset_file_locking(unlocked, false, true) end) -- since 1.10.7
+  end
+  return unlocked
+end
+
 local function open_file(path, flags)
   local H, fault = M.open()
   if not H then return nil, fault end
   local id
-  if flags == TRUNCATE then id = H.H5Fcreate(path, flags, 0, 0)
-  else id = H.H5Fopen(path, flags, 0) end
+  if flags == TRUNCATE then id = H.H5Fcreate(path, flags, 0, access(H))
+  else id = H.H5Fopen(path, flags, flags == READ and 0 or access(H)) end
   if id >= 0 then return id end
   return nil, opening_fault(H, path, flags, stack_of(H))
 end
