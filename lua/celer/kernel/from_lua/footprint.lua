@@ -122,26 +122,6 @@ local function simplify(context, boxes, near, apart)
   end)
 end
 
--- One box around them all where items leave gaps between their elements: then several boxes of
--- a chunk are not those of its parts.
-local function enclose(context, boxes)
-  local gaps, around = 0, boxes[1]
-  for _, box in ipairs(boxes) do
-    for _, span in ipairs(box) do gaps = gaps + ranges.gap(span.core) end
-  end
-  if gaps == 0 then return boxes end
-  for k = 2, #boxes do
-    local both = { node = around.node }
-    for d, span in ipairs(boxes[k]) do
-      both[d] = { low = linear.choose(context, "min", around[d].low, span.low),
-        high = linear.choose(context, "max", around[d].high, span.high), core = span.core,
-        kind = span.kind }
-    end
-    around = both
-  end
-  return { around }
-end
-
 -- How many elements a span has, if that is a number.
 local function width_of(span)
   local apart = linear.add(span.high, span.low, -1)
@@ -292,7 +272,6 @@ local function boxes_of_loads(self, nodes)
     boxes, cause = boxes_of(self, nodes, NEAR, false)
     if not boxes then return nil, cause end
   end
-  boxes = enclose(self.context, boxes)
   for k, box in ipairs(boxes) do boxes[k] = emptied(self.context, box) end
   return boxes
 end

@@ -230,6 +230,11 @@ describe("a footprint", function()
         if p + k >= 0 and p + k < n then v[i] = v[i] + u[p + k][min(i, n - 1)] end
       end
     end, { 2 }, { 1 })
+    follows_parts(nil, function(i, u, v) -- a box that no item reads makes no other one larger
+      local p = 2 * i - 4
+      if p > 0 and p < n then v[i] = u[p][i] end
+      if i < n - 11 then v[i] = u[i][0] end
+    end, { 2 }, { 1 })
     follows_parts("celer.box({ 2 * chunk.min[0] }, "
       .. "{ 2 * celer.min(4, celer.min(5, chunk.max[0] - 1)) + 1 })", function(i, u, v)
       if i < 6 and 2 * i ~= 10 then v[i] = u[2 * i] end
@@ -567,7 +572,7 @@ describe("a footprint", function()
     end, { n }, { 1 }, { 1 })
     local _, map = of(1)
     same({ n }, map, function(chunk)
-      return box.new({ chunk.min[0] }, { max(chunk.max[0], min(chunk.max[0] * 2 + 1, n)) })
+      return chunk, box.new({ min(chunk.min[0] * 2 + 2, n - 1) }, { min(chunk.max[0] * 2 + 1, n) })
     end)
   end)
 
