@@ -310,6 +310,20 @@ local function may_change(given)
   return kind == "table" or kind == "cdata"
 end
 
+-- Whether it changes an index that says what it reads: nobody may read by what that has then.
+local function changes_index(group)
+  local is_index = {}
+  for i = 1, group.n do
+    for _, index in ipairs(images[group[i].map] and by_images().indices(group[i].map) or {}) do
+      is_index[index] = true
+    end
+  end
+  for i = 1, group.n do
+    if is_index[group[i].buffer] and group[i].mode ~= "read" then return true end
+  end
+  return false
+end
+
 -- Has images looked up, by which some accesses read; false where none is looked at.
 local function resolve(made, group, range)
   made.images, made.uses = {}, {}
@@ -338,6 +352,7 @@ function M.road(kernel, group, at, range, ...)
   for k, argument in ipairs(made.call.arguments) do
     if argument.what == "route" or may_change(made.given[k]) then return false end
   end
+  if changes_index(group) then return false end
   if not resolve(made, group, range) then return nil end
   local text = setmetatable({ kept = {}, places = {}, variables = {}, mappers = {} }, Text)
   text:range(range)

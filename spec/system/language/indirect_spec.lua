@@ -242,6 +242,17 @@ x:free()
 refused("freed", "x was freed", n, col, x, y, more)
 ]==])
 
+  everywhere("looks at an index only as kernels read by it", setup .. [==[
+local walks = int("walks", n, function() return n - 2 end)
+local named = celer.image(walks)
+local walk = celer.kernel(function(i, walks, x, y)
+  y[i] = x[walks[i]]
+  walks[i] = walks[i] + 1
+end)
+for _ = 1, 2 do walk(n, walks, celer.access(x, named), y) end -- then it names no row of x
+holds("the last row", function() return X(n - 1) end)
+]==])
+
   script.everywhere("is refused, with what to write, where it cannot follow", setup .. [==[
 local narrow = int("narrow", n, 0, "int16_t")
 celer.struct("link", "int to; int from;")
