@@ -318,23 +318,23 @@ static bool has_any(const char *text, const char *const *words) {
   return false;
 }
 
-/* Whether the user's part may name something of namespace std. */
-static bool names_std(const cel_source *source) {
-  static const char *const words[] = {"std", "include", NULL};
-  bool named = has_any(source->text, words);
+/* Whether one of the words is in what the user writes. */
+static bool user_has_any(const cel_source *source, const char *const *words) {
+  bool has = has_any(source->text, words);
   for (int32_t i = 0; i < source->defines; ++i)
-    named = named || has_any(source->define[i], words);
+    has = has || has_any(source->define[i], words);
   for (int32_t i = 0; i < source->options; ++i)
-    named = named || has_any(source->option[i], words);
-  return named;
+    has = has || has_any(source->option[i], words);
+  return has;
 }
 
 void cel_source_assemble(const cel_source *source, const char *header,
                          size_t header_size, const cel_found_list *kernels,
                          cel_text *out, cel_source_parts *parts) {
+  static const char *const of_std[] = {"std", "include", NULL};
   /* <math.h> of GNU's library takes half as long without the special functions
    * of C++17: this is the guard of the header that they are in. */
-  if (!names_std(source))
+  if (!user_has_any(source, of_std))
     cel_text_format(out, "#define _GLIBCXX_BITS_SPECFUN_H\n");
   cel_text_add(out, header, header_size);
   cel_text_add(out, "\n", 1);
@@ -362,9 +362,11 @@ void cel_source_assemble(const cel_source *source, const char *header,
 
 /* ---- keys */
 
+/* NVRTC has an assert without a header; it says where it stands. */
 bool cel_source_is_placed(const cel_source *source, const cel_text *assembled) {
-  static const char *const in_text[] = {"include", "#line", NULL};
-  static const char *const in_all[] = {"__LINE__", "__FILE__", "__builtin_LINE",
+  static const char *const by_user[] = {"include", "import", "embed",
+                                        "assert",  "#line",  NULL};
+  static const char *const in_all[] = {"__LINE__", "__FILE_", "__builtin_LINE",
                                        "__builtin_FILE", NULL};
   /* Others include files, or leave a debugger its places. */
   bool plain = true;
@@ -373,7 +375,7 @@ bool cel_source_is_placed(const cel_source *source, const cel_text *assembled) {
     plain = word[0] == '-' && word[1] != '\0' &&
             strchr("DOfm", word[1]) != NULL && !has_any(word, in_all);
   }
-  return !plain || has_any(source->text, in_text) ||
+  return !plain || user_has_any(source, by_user) ||
          has_any(cel_text_string(assembled), in_all);
 }
 
