@@ -119,7 +119,12 @@ end
 -- Each kernel is a module of its own, and one has a struct of the user's.
 local CHAIN = [[
 celer.struct("pair", "float low, high;")
-local one = celer.kernel(function(y, x, a, b) b[y][x] = 2 * a[y][x] end, { name = "one" })
+local times = 2
+local one = celer.kernel(function(y, x, a, b)
+  local sum = 0
+  for _ = 1, times do sum = sum + a[y][x] end
+  b[y][x] = sum
+end, { name = "one" })
 local two = celer.kernel [=[
   #define SHARE 0.5f
   kernel void two(item<2> it, in<float, 2> b, inout<float, 2> a, pair by) {

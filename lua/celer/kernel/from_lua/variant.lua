@@ -257,9 +257,10 @@ local function write_source(self, call, name)
   self.text = source.write(self.graph, spec, fail)
 end
 
--- What compilers for GPUs are told beside the kernel: see kernels/launch.cuh.
+-- What compilers for GPUs are told beside the kernel: see kernels/launch.cuh. Not where several
+-- modules are one text, for a fold: there each is in a namespace, which cannot say it.
 local LOOPS = [[
-#ifdef CELER_CUDA
+#if defined(CELER_CUDA) && !defined(CELER_FOLD)
 template <>
 constexpr bool celer::has_loops<CELER_KERNEL(NAME),
                                 celer::signature<decltype(CELER_KERNEL(NAME))>> = true;
