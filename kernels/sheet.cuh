@@ -141,7 +141,7 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
       piece<Of> &to = get<A>(all).at[place_of(r)];
       const unsigned char *from =
           a.from + lanes_of::place_in(a, i, x) * Of::size;
-      if (y < a.min[0] || y >= a.max[0]) continue;
+      if (!Inner && (y < a.min[0] || y >= a.max[0])) continue;
       if (whole) {
         lanes_of::template copy_piece<Of>(wide, (unsigned char *)&to, from);
       } else {
@@ -175,11 +175,9 @@ struct sheet<L, High, Ahead, fold_elements<E...>, Steps...> {
     if (a.loads != loads_all) return;
 #pragma unroll
     for (int r = 0; r < high; ++r) {
-      const int y = t.i + r;
       const unsigned char *from =
-          a.from + lanes_of::place_in(a, y, t.x) * Of::size;
+          a.from + lanes_of::place_in(a, t.i + r, t.x) * Of::size;
       unsigned char *to = (unsigned char *)asked<A, Of>(r);
-      if (y < a.min[0] || y >= a.max[0]) continue;
 #pragma unroll
       for (int n = 0; n < own * Of::size; n += unit)
         copy_ahead<unit>(to + n, from + n);

@@ -233,9 +233,10 @@ static void tiles(int h, int w, const area &chunk, const manner &m) {
     give(*step[s], box, u, views, .25f);
     inner = grown(box, 0, inner);
   }
-  if (m.by == SHEET) inner.min[0] = 0, inner.max[0] = h;
-  give_fold(p, *step[K - 1], inner, give(was0, to0, grown(chunk, K - 1, all)),
-            give(was1, to1, grown(chunk, K, all)));
+  const area read = grown(chunk, K, all);
+  if (m.by == SHEET) inner.min[0] = read.min[0], inner.max[0] = read.max[0];
+  give_fold(p, *step[K - 1], inner, give(was0, to0, read),
+            give(was1, to1, read));
   if (wrong == 1) p.array.at[0].loads = 0; // each element is read
   one_by_one(step, run_wave); // in `up` and `u`; what the fold is given stays
   void (*const run[])(const void *) = {
@@ -293,8 +294,7 @@ static void uneven_sheets(int h, int w, const area &chunk, int warps) {
     give(*step[s], grown_uneven(chunk, 2 - s, all), a, views, .25f);
   }
   const area read = grown_uneven(chunk, 3, all);
-  const area inner = {{0, chunk.min[1]}, {h, chunk.max[1]}};
-  give_fold(p, *step[2], inner, give(fa, to, read), give(fb, tob, read));
+  give_fold(p, *step[2], chunk, give(fa, to, read), give(fb, tob, read));
   one_by_one(step, run_uneven);
   const int first0 = std::max(chunk.min[0] - 6, 0);
   const int first1 = std::max((chunk.min[1] & -4) - 4, 0);
@@ -472,7 +472,6 @@ template <class Of> static void torus(int h, int w, const manner &m) {
       read.min[d] = -(1 << 30);
       read.max[d] = 1 << 30;
     }
-  if (m.by == SHEET) inner.min[0] = 0, inner.max[0] = h;
   give_fold(p, *step[K - 1], inner, give(was0, to0, read),
             give(was1, to1, read));
   if (wrong == 1) --p.launch.where.range[1]; // where blocks turn

@@ -454,7 +454,7 @@ static void put_array(const cel_fold_job *fold, int32_t a, unsigned char *out) {
 }
 
 /* Where no step and no load ends: of rows, which all that is one has, and of
- * columns. Sheets compute all rows that they have, and know which to load. */
+ * columns. Of sheets' rows no load: they compute all that they have. */
 static void put_inner(const cel_fold_job *fold, const fold_array *array,
                       unsigned char *out) {
   const int32_t dims = fold->step[0].work->cuda->dims;
@@ -463,8 +463,8 @@ static void put_inner(const cel_fold_job *fold, const fold_array *array,
     const int d = dims > 1 ? at : 0;
     min[at] = (int32_t)fold->step[0].call.range.min[d];
     max[at] = (int32_t)fold->step[0].call.range.max[d];
-    if (at == 0 && fold->fused->way == CEL_FUSED_SHEET) continue;
-    for (int32_t s = 0; s < fold->steps; ++s) {
+    const bool all = at == 0 && fold->fused->way == CEL_FUSED_SHEET;
+    for (int32_t s = 0; s < fold->steps && !all; ++s) {
       const cel_box *chunk = &fold->step[s].call.chunk;
       if (chunk->min[d] > min[at]) min[at] = (int32_t)chunk->min[d];
       if (chunk->max[d] < max[at]) max[at] = (int32_t)chunk->max[d];
