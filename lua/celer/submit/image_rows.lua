@@ -133,6 +133,8 @@ local function submit_again(run, used, values, all, kernel, declare)
     cg:hint { granularity = all }
     cg:parallel_for(range, kernel, declare(cg))
   end)
+  run.count = (run.count or 0) + 1
+  if run.count < kept.PATIENCE then return end
   local cg = new_group()
   cg:hint { granularity = all }
   run.task = kept.keep(cg, values, range, kernel, declare(cg))

@@ -18,6 +18,7 @@ local first, count = tonumber(arg[1]), tonumber(arg[2])
 local STEPS = 7
 local again = require "celer.submit.again"
 local image_rows = require "celer.submit.image_rows"
+local kept = require "celer.submit.kept"
 if arg[3] == "gpu" then require("celer.arrays.alone").always_parts = celer.ranks() end
 local random, between, chance, one_of = dice.random, dice.between, dice.chance, dice.one_of
 
@@ -27,6 +28,12 @@ local by_road = again.submit
 function again.submit(...)
   local is_short = by_road(...)
   if is_short then note "short" end
+  return is_short
+end
+local submit_kept = kept.submit
+function kept.submit(...)
+  local is_short = submit_kept(...)
+  if is_short then note "kept" end
   return is_short
 end
 local bring = image_rows.bring
@@ -275,6 +282,14 @@ local function make_small()
   if images.PART == 0 and select(2, core.room()) > 0 then note "small" end
 end
 
+local add = celer.kernel(function(i, u) u[i] = u[i] + 1 end)
+
+-- While the same kernel comes again, data that it reads change.
+local function change(p)
+  q:parallel_for(p.n, add, p.buffers[1])
+  for i = 0, p.n - 1 do p.held[1][i] = p.held[1][i] + 1 end
+end
+
 local function submit(p)
   make_small()
   local out = celer.buffer("double", { p.n }, { name = "out", init = 0 })
@@ -290,9 +305,10 @@ local function submit(p)
     local k = between(6, #arrays)
     given[k] = celer.access(given[k], celer.all)
   end
-  local hints, often = hints_of(), chance(60) and between(1, 4)
+  local hints, often = hints_of(), chance(60) and between(1, 5)
   local ok, message = pcall(function()
-    for _ = 1, often or 0 do
+    for k = 1, often or 0 do
+      if k > 1 and chance(50) then change(p) end
       q:parallel_for(lo == 0 and hi or celer.box({ lo }, { hi }), p.kernel,
         unpack(given, 1, #arrays + 1))
     end
