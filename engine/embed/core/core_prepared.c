@@ -1,7 +1,7 @@
 /* Kernels of command groups that are submitted again, for Lua.
  *
  * Lua finds out that a group comes to the same task but for buffers and numbers
- * (prepared.lua, recalled.lua, again.lua, arrays/alone.lua). What it came to is
+ * (prepared.lua, recalled.lua, again.lua, kept.lua). What it came to is
  * kept here as a whole group, of which a call replaces the buffers, which must
  * be alive and of the same shapes, and those numbers.
  *

@@ -715,12 +715,13 @@ end
 ---@return celer.buffer?
 function M.again(use, data)
   local image = use.image[1]
-  while image do
-    if image.index.freed then return nil end
-    image = image.through
+  local at = image
+  while at do
+    if at.index.freed then return nil end
+    at = at.through
   end
-  if not use.image[1] then return nil end
-  local buffer, map = read_by(use.image[1], data, use.cut, use.read, use.large)
+  if not image then return nil end
+  local buffer, map = read_by(image, data, use.cut, use.read, use.large)
   return map == use.map and buffer or nil
 end
 
