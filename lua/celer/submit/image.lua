@@ -69,6 +69,7 @@ local function whole(buffer) return buffers.whole(buffer) end
 ---@field boxes? integer  around the rows of a rank, at most; nil: these very rows
 ---@field own boolean  an item has the entries at its own coordinates
 ---@field call? string  that made it, for messages, if not celer.image
+---@field is_forgotten? boolean  derived, and not found again
 
 local images = mapper.images
 
@@ -238,7 +239,7 @@ local function find_in(buffer, field, is_it, make, finish)
   return made
 end
 
-local function forget() end
+local function forget(map) images[map].is_forgotten = true end
 
 --- The image by which a kernel written in Lua reads: the same one each time.
 ---@param index celer.buffer
@@ -709,7 +710,8 @@ end
 ---@field map celer.range_mapper
 
 --- What such a task reads of a buffer when it comes again, after what brings it was submitted; nil
---- where it reads that by another mapper, or the index is gone.
+--- where it reads that by another mapper, or the index is gone. Nor is there anything where the
+--- image is forgotten, which some ranks' collectors have taken, and others' have not.
 ---@param use celer.image_use
 ---@param data celer.buffer  of the same shape
 ---@return celer.buffer?
@@ -717,7 +719,7 @@ function M.again(use, data)
   local image = use.image[1]
   local at = image
   while at do
-    if at.index.freed then return nil end
+    if at.index.freed or at.is_forgotten then return nil end
     at = at.through
   end
   if not image then return nil end

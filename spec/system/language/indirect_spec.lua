@@ -253,6 +253,31 @@ for _ = 1, 2 do walk(n, walks, celer.access(x, named), y) end -- then it names n
 holds("the last row", function() return X(n - 1) end)
 ]==])
 
+  -- By more images than are remembered, in an order that looks random.
+  script.everywhere("submits the same on all ranks, whatever their collectors have taken",
+    setup .. [==[
+local rank, bound, turn, gathers = require("celer.core").rank(), 0, 1, {}
+for k = 1, 6 do
+  gathers[k] = celer.kernel(function(i, by, col, x, y)
+    local c = by[i]
+    y[i] = -1
+    if c < bound then y[i] = x[col[c]] end
+  end)
+end
+local function below(n)
+  turn = turn * 16807 % 2147483647
+  return turn % n
+end
+local by = int("by", n, at)
+for _ = 1, 200 do
+  bound = 3 + below(7)
+  local gather = gathers[1 + below(6)]
+  for _ = 0, below(5) do gather(n, by, col, x, y) end
+  if below(2) == 0 and rank == 0 then collectgarbage() end
+end
+holds("the last one", function(i) return at(i) < bound and X(at(at(i))) or -1 end)
+]==], nil, { shapes = { { name = "on two ranks", devices = 1, ranks = 2 } } })
+
   script.everywhere("is refused, with what to write, where it cannot follow", setup .. [==[
 local narrow = int("narrow", n, 0, "int16_t")
 celer.struct("link", "int to; int from;")
