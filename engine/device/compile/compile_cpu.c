@@ -33,11 +33,9 @@
  * behind it, by ce2. Its if-conversion always takes a way that conditions on
  * integers rule out; so comparisons of fractions must not become such ones
  * behind what finds these ways, by forwprop3. (It says in notes that both are
- * off.) It must not thread jumps: where x - y < 2 is false, g++ 13 takes x for
- * at least 2 + y, though y may be a NaN; and what g++ 12 makes of indices that
- * wrap around is no loop to vectorize. A loop that never ends stays one, for
- * the watchdog to name. Large local arrays touch each page of theirs, so that
- * none of them reaches beyond what lies below the stack (thread.h). */
+ * off.) A loop that never ends stays one, for the watchdog to name. Large local
+ * arrays touch each page of theirs, so that none of them reaches beyond what
+ * lies below the stack (thread.h). */
 static const char *const flags[] = {
     "-std=c++17",
     "-O3",
@@ -55,11 +53,10 @@ static const char *const flags[] = {
     "-fmax-errors=8", /* from here on for g++ alone */
     "-fno-ssa-phiopt",
     "-fno-tree-loop-distribution",
-    "-fno-thread-jumps",
     "-fdisable-rtl-ce1",
     "-fdisable-tree-forwprop3",
 };
-enum { FLAGS = sizeof flags / sizeof flags[0], GNU_FLAGS = 6, WORDS = 8 };
+enum { FLAGS = sizeof flags / sizeof flags[0], GNU_FLAGS = 5, WORDS = 8 };
 
 /* ---- the compiler */
 
@@ -300,6 +297,14 @@ static void made_number(build *b, const char *prefix, int32_t n) {
   made_word(b, prefix, number);
 }
 
+/* In kernels that were Lua, which says so in their text, g++ must not thread
+ * jumps: where x - y < 2 is false, g++ 13 takes x for at least 2 + y, though y
+ * may be a NaN; and what g++ 12 makes of indices that wrap around is no loop to
+ * vectorize. lua/celer/kernel/from_lua/variant.lua says the same. */
+static bool threads_jumps(const cel_source *source) {
+  return strstr(source->text, "// was Lua") == NULL;
+}
+
 static void make_arguments(build *b) {
   const cel_source *s = b->source;
   for (int32_t i = 0; i < found.words; ++i)
@@ -307,6 +312,7 @@ static void make_arguments(build *b) {
   bool clang = strstr(found.version, "clang") != NULL;
   int n = FLAGS - (clang ? GNU_FLAGS : 0);
   for (int i = 0; i < n; ++i) cel_vec_push(&b->argv, flags[i]);
+  if (!clang && !threads_jumps(s)) cel_vec_push(&b->argv, "-fno-thread-jumps");
   if (b->sample)
     cel_vec_push(&b->argv, "-DCELER_SAMPLE");
   else if (b->rows != CEL_ROWS_SHORT)

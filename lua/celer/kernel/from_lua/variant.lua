@@ -257,6 +257,10 @@ local function write_source(self, call, name)
   self.text = source.write(self.graph, spec, fail)
 end
 
+-- What stands beside the kernel, so that it is compiled with the flags for such ones:
+-- engine/device/compile/compile_cpu.c says the same.
+local WAS_LUA = "// was Lua\n"
+
 -- What compilers for GPUs are told beside the kernel: see kernels/launch.cuh. Not where several
 -- modules are one text, for a fold: there each is in a namespace, which cannot say it.
 local LOOPS = [[
@@ -303,7 +307,7 @@ function M.translate(f, call, name, keep_reads)
   ranges.decide_choices(self.ranges, self.graph)
   if reserved[name] then name = name .. "_" end
   write_source(self, call, name)
-  self.beside = loops_text(self.graph, name)
+  self.beside = WAS_LUA .. loops_text(self.graph, name)
   return self
 end
 
