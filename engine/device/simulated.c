@@ -347,19 +347,31 @@ static cel_status run_bands(simulated *s, const cel_job *job) {
   return bands.ring ? cel__bands_seam(&bands, 0) : CEL_E_OK;
 }
 
-/* A device stores nothing of what nobody reads. */
-static void spoil_unread(const cel_fold_job *fold,
-                         const cel_fold_array *array) {
-  const cel_call *last = &fold->step[fold->steps - 1].call;
-  size_t bytes = (size_t)cel_box_volume(&last->chunk) * array->element_size;
+static void spoil_box(const cel_fold_array *array, const cel_box *box,
+                      const cel_box *range) {
+  size_t bytes = (size_t)cel_box_volume(box) * array->element_size;
   cel_layout none = {.base = memset(cel_alloc(bytes), 0xcb, bytes)};
   cel_box part[CEL_BOX_PARTS];
-  for (int32_t n = cel_box_on_ring(&last->chunk, &last->range, part);
-       n-- > 0;) {
+  for (int32_t n = cel_box_on_ring(box, range, part); n-- > 0;) {
     none.box = part[n];
     cel_copy_box(&none, &array->memory, &part[n], array->element_size);
   }
   cel_free(none.base);
+}
+
+/* A device stores nothing of what nobody reads. What no step writes, it leaves
+ * as it is: chunks of steps whose results few read may be smaller. */
+static void spoil_unread(const cel_fold_job *fold, int32_t a) {
+  const cel_call *last = &fold->step[fold->steps - 1].call;
+  for (int32_t s = 0; s < fold->steps; ++s) {
+    const cel_fold_call *step = &fold->step[s];
+    for (int32_t k = 0; k < step->call.views; ++k) {
+      cel_box box;
+      if (step->use[k].array == a && step->use[k].writes &&
+          cel_box_intersect(&step->call.chunk, &last->chunk, &box))
+        spoil_box(&fold->array[a], &box, &last->range);
+    }
+  }
 }
 
 /* What was left in spare memory nobody is to look for where it was. */
@@ -367,7 +379,7 @@ static void spoil(const simulated *s, const cel_fold_job *fold) {
   for (int32_t a = 0; a < fold->arrays; ++a) {
     const cel_fold_array *array = &fold->array[a];
     const span *at = span_of(s, array->memory.base);
-    if (!array->live) spoil_unread(fold, array);
+    if (!array->live) spoil_unread(fold, a);
     if (array->spare == NULL || at == NULL) continue;
     uint64_t unit = at->committed != NULL ? s->face.grain : at->bytes;
     for (uint64_t g = 0; g * unit < at->bytes; ++g) {
