@@ -237,6 +237,9 @@ enum {
   /* Bytes of a message, not chained, from which on it is written straight to
    * where it belongs in the other's memory. */
   CEL_TUNE_LINK_LANDING_BYTES = 4 << 20,
+  /* Bytes that a kernel copies out of a slot at once; of more, the driver box
+   * by box. */
+  CEL_TUNE_LINK_SCATTER_BYTES = 256 << 10,
   /* Bytes that go as one part; of more, three quarters first, as they are
    * copied out of their slots while the rest comes. */
   CEL_TUNE_LINK_WHOLE = 16 << 20,

@@ -1,9 +1,11 @@
-/* strided.cuh -- a box from one layout to another, for rows that are too short
- * for the driver's own copies. Built in: compiled as it is, not included.
+/* strided.cuh -- boxes from one layout to another, for rows that are too short
+ * for the driver's own copies, and for several small boxes at once. Built in:
+ * compiled as it is, not included.
  *
  * A thread moves a unit of 1 to 16 bytes at a time, and neighbours move
  * neighbouring units, so that what is dense at one end is read or written in
- * whole lines. engine/device/cuda/cuda_copy.h says the same of celer_strided.
+ * whole lines. Blocks of one blockIdx.y move one box.
+ * engine/device/cuda/cuda_copy.h says the same of the structures.
  */
 struct celer_strided {
   unsigned long long from, to;                               /* addresses */
@@ -11,6 +13,9 @@ struct celer_strided {
   unsigned width, rows; /* units of a row, rows of a plane */
   unsigned units;       /* in all, below 2^31 */
   unsigned unused;
+};
+struct celer_boxes {
+  celer_strided box[8];
 };
 
 template <typename unit>
@@ -27,8 +32,9 @@ static __device__ void celer_move(const celer_strided &s) {
 }
 
 #define CELER_STRIDED(bytes, unit)                                             \
-  extern "C" __global__ void celer_strided_##bytes(celer_strided s) {          \
-    celer_move<unit>(s);                                                       \
+  extern "C" __global__ void celer_strided_##bytes(                            \
+      const __grid_constant__ celer_boxes boxes) {                             \
+    celer_move<unit>(boxes.box[blockIdx.y]);                                   \
   }
 CELER_STRIDED(1, unsigned char)
 CELER_STRIDED(2, unsigned short)

@@ -27,4 +27,11 @@ void cel_cursor_skip(const cel_posted *message, cel_cursor *at, uint64_t bytes);
 CUresult cel_cursor_copy(const cel_cuda *cuda, const cel_posted *message,
                          cel_cursor *at, uint64_t bytes, CUdeviceptr dense,
                          bool out, CUstream stream);
+/* The same from `dense`, which is the device's own memory, by one launch of a
+ * kernel, for few bytes: the driver copies within a GPU by a kernel for each
+ * piece, each of which takes the GPU from others for longer. False, and nothing
+ * done: there is no kernel, or these are more than CEL_CUDA_BOXES copies. */
+bool cel_cursor_scatter(const cel_cuda *cuda, const cel_posted *message,
+                        cel_cursor *at, uint64_t bytes, CUdeviceptr dense,
+                        CUstream stream, CUresult *code);
 #endif

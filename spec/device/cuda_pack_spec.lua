@@ -122,7 +122,34 @@ describe("cel_cuda_copy", function()
     local rows = 2 ^ 31 - 1
     copy(layout(from, 4, rows, 4, 0), layout(to, 4, rows, 0, 0), 4, 3, rows)
     assert.equal(3 * rows, tonumber(driver.units))
-    assert.equal(6, driver.launches)
+    assert.equal(1, driver.launches)
+    driver.launches, driver.units = 0, 0
+    copy(layout(from, 4, rows, 4, 0), layout(to, 4, rows, 0, 0), 4, 5, rows)
+    assert.equal(5 * rows, tonumber(driver.units))
+    assert.equal(2, driver.launches)
+  end)
+
+  it("moves several boxes at once, in units that fit all", function()
+    for i = 0, size - 1 do from[i] = math.random(0, 255) end
+    ffi.fill(to, size, 0xEE)
+    ffi.fill(want, size, 0xEE)
+    local moves, step = ffi.new("cel_cuda_move[11]"), 4096
+    for i = 0, 10 do
+      local width, planes, rows = 4 * (i + 1), 1 + i % 3, 1 + i % 5
+      local m = moves[i]
+      m.from = layout(from, width, rows, 4 * (i % 2), step * i)
+      m.to = layout(to, width, rows, 4 * (i % 3), step * i)
+      m.width, m.planes, m.rows = width, planes, rows
+      by_hand(m.from, m.to, width, planes, rows)
+    end
+    assert.equal(0, c.cel_cuda_pack(cuda, 0, moves, 8, nil))
+    assert.equal(1, driver.launches)
+    assert.equal(0, c.cel_cuda_pack(cuda, 0, moves + 8, 3, nil))
+    assert.is_true(ffi.string(want, size) == ffi.string(to, size))
+    ffi.fill(to, size, 0xEE)
+    assert.equal(0, c.cel_cuda_pack(cuda, 0, moves, 11, nil))
+    assert.equal(4, driver.launches)
+    assert.is_true(ffi.string(want, size) == ffi.string(to, size))
   end)
 end)
 

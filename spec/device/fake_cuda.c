@@ -23,7 +23,8 @@ typedef struct work {
   work_kind kind;
   CUDA_MEMCPY3D copy;
   void *bytes; /* COPY: owned, what it copies from; or null */
-  cel_cuda_strided strided;
+  cel_cuda_boxes boxes;
+  uint32_t n;  /* of these */
   size_t unit; /* SET: bytes */
   CUdeviceptr at;
   unsigned char byte;
@@ -69,7 +70,7 @@ void fake_cuda_refuse_loans(void) {
 /* ---- streams ------------------------------------------------------------- */
 
 /* As kernels/strided.cuh. */
-static void pack_now(const cel_cuda_strided *s, size_t unit) {
+static void pack_one(const cel_cuda_strided *s, size_t unit) {
   for (uint32_t i = 0; i < s->units; ++i) {
     uint64_t at = i % s->width * unit, line = i / s->width;
     uint64_t plane = line / s->rows, row = line % s->rows;
@@ -81,6 +82,10 @@ static void pack_now(const cel_cuda_strided *s, size_t unit) {
   }
 }
 
+static void pack_now(const work *w) {
+  for (uint32_t i = 0; i < w->n; ++i) pack_one(&w->boxes.box[i], w->unit);
+}
+
 /* False: it waits for an event. */
 static bool run_one(CUstream s) {
   const work *w = &s->work.at[s->next];
@@ -89,7 +94,7 @@ static bool run_one(CUstream s) {
     fake_copy(&w->copy);
     cel_free(w->bytes);
     break;
-  case PACK: pack_now(&w->strided, w->unit); break;
+  case PACK: pack_now(w); break;
   case SET: memset((void *)(uintptr_t)w->at, w->byte, w->unit); break;
   case RECORD: atomic_store(&w->event->reached, w->count); break;
   case WAIT:
@@ -171,13 +176,15 @@ static CUresult launch(CUfunction function, unsigned gx, unsigned gy,
                        unsigned gz, unsigned bx, unsigned by, unsigned bz,
                        unsigned shared, CUstream s, void **params,
                        void **extra) {
-  (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz;
+  (void)gx, (void)gz, (void)bx, (void)by, (void)bz;
   (void)shared, (void)extra;
   if (copies_left-- <= 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  work w = {.kind = PACK, .unit = *(const size_t *)(const void *)function};
-  memcpy(&w.strided, params[0], sizeof w.strided);
-  uint64_t all = w.strided.from | w.strided.to;
-  if (all % w.unit != 0) cel_bug("fake CUDA: a unit of %zu is astray", w.unit);
+  work w = {
+      .kind = PACK, .unit = *(const size_t *)(const void *)function, .n = gy};
+  memcpy(&w.boxes, params[0], sizeof w.boxes);
+  for (uint32_t i = 0; i < gy; ++i)
+    if ((w.boxes.box[i].from | w.boxes.box[i].to) % w.unit != 0)
+      cel_bug("fake CUDA: a unit of %zu is astray", w.unit);
   cel_vec_push(&s->work, w);
   return CUDA_SUCCESS;
 }

@@ -6,8 +6,9 @@
 
 #define __device__
 #define __global__
+#define __grid_constant__
 struct axis {
-  unsigned x;
+  unsigned x, y;
 };
 struct uint4 {
   unsigned x, y, z, w;
@@ -36,20 +37,22 @@ extern "C" {
 int launches, copies, dry;
 unsigned long long units;
 alignas(16) unsigned char memory[3][65536];
-void (*functions[5])(celer_strided) = {celer_strided_1, celer_strided_2,
-                                       celer_strided_4, celer_strided_8,
-                                       celer_strided_16};
+void (*functions[5])(celer_boxes) = {celer_strided_1, celer_strided_2,
+                                     celer_strided_4, celer_strided_8,
+                                     celer_strided_16};
 
-int launch(void (*function)(celer_strided), unsigned gx, unsigned, unsigned,
+int launch(void (*function)(celer_boxes), unsigned gx, unsigned gy, unsigned,
            unsigned bx, unsigned, unsigned, unsigned, void *, void **params,
            void **) {
   ++launches;
-  celer_strided s;
-  memcpy(&s, params[0], sizeof s);
-  units += s.units;
+  celer_boxes boxes;
+  memcpy(&boxes, params[0], sizeof boxes);
   gridDim.x = gx, blockDim.x = bx;
-  for (blockIdx.x = 0; blockIdx.x < gx && !dry; ++blockIdx.x)
-    for (threadIdx.x = 0; threadIdx.x < bx; ++threadIdx.x) function(s);
+  for (blockIdx.y = 0; blockIdx.y < gy; ++blockIdx.y) {
+    units += boxes.box[blockIdx.y].units;
+    for (blockIdx.x = 0; blockIdx.x < gx && !dry; ++blockIdx.x)
+      for (threadIdx.x = 0; threadIdx.x < bx; ++threadIdx.x) function(boxes);
+  }
   return 0;
 }
 

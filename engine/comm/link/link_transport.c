@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "tuning.h"
+
 /* ---- failure ------------------------------------------------------------- */
 
 bool cel__link_bad(cel__link *link, CUresult code, const char *doing,
@@ -77,6 +79,11 @@ CUresult cel__link_copy(cel__link *link, cel__link_transfer *transfer,
                         CUdeviceptr slot, uint64_t bytes, bool out,
                         CUstream stream) {
   transfer->begun += bytes;
+  CUresult code;
+  if (!out && bytes <= CEL_TUNE_LINK_SCATTER_BYTES &&
+      cel_cursor_scatter(link->cuda, transfer->message, &transfer->cursor,
+                         bytes, slot, stream, &code))
+    return code;
   return cel_cursor_copy(link->cuda, transfer->message, &transfer->cursor,
                          bytes, slot, out, stream);
 }

@@ -8,7 +8,7 @@
 
 enum { MOST_UNITS = 1 << 30 };
 
-_Static_assert(sizeof(cel_cuda_strided) == 64, "kernels/strided.cuh agrees");
+_Static_assert(sizeof(cel_cuda_boxes) == 8 * 64, "kernels/strided.cuh agrees");
 
 /* ---- loading ------------------------------------------------------------- */
 
@@ -85,52 +85,82 @@ bool cel_cuda_pack_suits(const cel_cuda *cuda, int32_t device, size_t width,
 
 /* The largest unit that all addresses and strides are multiples of, as a power
  * of two. */
-static int unit_of(const cel_cuda_end *from, const cel_cuda_end *to,
-                   size_t width, size_t planes, size_t rows) {
-  uint64_t all = from->at | to->at | width;
-  if (rows > 1) all |= from->row | to->row;
-  if (planes > 1) all |= from->plane | to->plane;
+static int unit_of(const cel_cuda_move *move, uint32_t moves) {
+  uint64_t all = 0;
+  for (const cel_cuda_move *m = move; m < move + moves; ++m) {
+    all |= m->from.at | m->to.at | m->width;
+    if (m->rows > 1) all |= m->from.row | m->to.row;
+    if (m->planes > 1) all |= m->from.plane | m->to.plane;
+  }
   int unit = 0;
   while (unit + 1 < CEL_CUDA_UNITS && (all >> unit & 1) == 0) ++unit;
   return unit;
 }
 
-static CUresult launch(const cel_cuda *cuda, CUfunction function,
-                       cel_cuda_strided s, CUstream stream) {
-  void *params[] = {&s};
+/* Boxes until they are launched. */
+typedef struct packing {
+  const cel_cuda *cuda;
+  CUfunction function;
+  CUstream stream;
+  cel_cuda_boxes boxes;
+  uint32_t n, most; /* of these; units of the largest */
+} packing;
+
+static CUresult launch(packing *p) {
+  void *params[] = {&p->boxes};
   unsigned blocks =
-      (s.units + CEL_TUNE_CUDA_PACK_BLOCK - 1) / CEL_TUNE_CUDA_PACK_BLOCK;
-  return cuda->api->cuLaunchKernel(
-      function,
-      blocks < CEL_TUNE_CUDA_PACK_GRID ? blocks : CEL_TUNE_CUDA_PACK_GRID, 1, 1,
-      CEL_TUNE_CUDA_PACK_BLOCK, 1, 1, 0, stream, params, NULL);
+      (p->most + CEL_TUNE_CUDA_PACK_BLOCK - 1) / CEL_TUNE_CUDA_PACK_BLOCK;
+  if (blocks > CEL_TUNE_CUDA_PACK_GRID) blocks = CEL_TUNE_CUDA_PACK_GRID;
+  CUresult code = p->cuda->api->cuLaunchKernel(p->function, blocks, p->n, 1,
+                                               CEL_TUNE_CUDA_PACK_BLOCK, 1, 1,
+                                               0, p->stream, params, NULL);
+  p->n = p->most = 0;
+  return code;
+}
+
+static CUresult add(packing *p, const cel_cuda_strided *box) {
+  CUresult code = p->n == CEL_CUDA_BOXES ? launch(p) : CUDA_SUCCESS;
+  p->boxes.box[p->n++] = *box;
+  if (box->units > p->most) p->most = box->units;
+  return code;
 }
 
 /* As many planes, or rows of one, at a time as a launch can count. */
-CUresult cel_cuda_pack(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
-                       cel_cuda_end to, size_t width, size_t planes,
-                       size_t rows, CUstream stream) {
-  int unit = unit_of(&from, &to, width, planes, rows);
-  size_t units = width >> unit, most = MOST_UNITS / units;
-  size_t rows_each = rows < most ? rows : most;
+static CUresult add_parts(packing *p, const cel_cuda_move *m, int unit) {
+  size_t units = m->width >> unit, most = MOST_UNITS / units;
+  size_t rows_each = m->rows < most ? m->rows : most;
   size_t planes_each = most / rows_each;
   CUresult code = CUDA_SUCCESS;
-  for (size_t p = 0; p < planes; p += planes_each)
-    for (size_t r = 0; r < rows && code == CUDA_SUCCESS; r += rows_each) {
-      size_t n = planes - p < planes_each ? planes - p : planes_each;
-      size_t height = rows - r < rows_each ? rows - r : rows_each;
-      cel_cuda_strided part = {.from = from.at + p * from.plane + r * from.row,
-                               .to = to.at + p * to.plane + r * to.row,
-                               .from_row = from.row,
-                               .from_plane = from.plane,
-                               .to_row = to.row,
-                               .to_plane = to.plane,
-                               .width = (uint32_t)units,
-                               .rows = (uint32_t)height,
-                               .units = (uint32_t)(n * height * units)};
-      code = launch(cuda, cuda->device[device].pack[unit], part, stream);
+  for (size_t i = 0; i < m->planes; i += planes_each)
+    for (size_t r = 0; r < m->rows && code == CUDA_SUCCESS; r += rows_each) {
+      size_t n = m->planes - i < planes_each ? m->planes - i : planes_each;
+      size_t height = m->rows - r < rows_each ? m->rows - r : rows_each;
+      const cel_cuda_strided part = {
+          .from = m->from.at + i * m->from.plane + r * m->from.row,
+          .to = m->to.at + i * m->to.plane + r * m->to.row,
+          .from_row = m->from.row,
+          .from_plane = m->from.plane,
+          .to_row = m->to.row,
+          .to_plane = m->to.plane,
+          .width = (uint32_t)units,
+          .rows = (uint32_t)height,
+          .units = (uint32_t)(n * height * units)};
+      code = add(p, &part);
     }
   return code;
+}
+
+CUresult cel_cuda_pack(const cel_cuda *cuda, int32_t device,
+                       const cel_cuda_move *move, uint32_t moves,
+                       CUstream stream) {
+  int unit = unit_of(move, moves);
+  packing p = {.cuda = cuda,
+               .function = cuda->device[device].pack[unit],
+               .stream = stream};
+  CUresult code = CUDA_SUCCESS;
+  for (uint32_t i = 0; i < moves && code == CUDA_SUCCESS; ++i)
+    code = add_parts(&p, &move[i], unit);
+  return code == CUDA_SUCCESS && p.n > 0 ? launch(&p) : code;
 }
 
 /* ---- copies ---------------------------------------------------------------
@@ -206,8 +236,10 @@ CUresult cel_cuda_copy(const cel_cuda *cuda, int32_t device, cel_cuda_end from,
   }
   if (n[0] * n[1] == 1) return copy_row(api, &from, &to, width, stream);
   if (from.context == NULL &&
-      cel_cuda_pack_suits(cuda, device, width, n[0], n[1]))
-    return cel_cuda_pack(cuda, device, from, to, width, n[0], n[1], stream);
+      cel_cuda_pack_suits(cuda, device, width, n[0], n[1])) {
+    const cel_cuda_move all = {from, to, width, n[0], n[1]};
+    return cel_cuda_pack(cuda, device, &all, 1, stream);
+  }
   if (n[0] == 1 || (from.plane % from.row == 0 && to.plane % to.row == 0))
     return copy_planes(api, &from, &to, width, n, stream);
   CUresult code = CUDA_SUCCESS;
