@@ -224,16 +224,24 @@ local function emptied(context, box)
   return out
 end
 
--- Where a store's index depends on the chunk, and is not the coordinate that makes the element
--- the item's own, it may be anywhere: boxes of chunks must not depend on each other's.
-local function widen(spans, index, d)
-  local coordinate, counter, others = parts_of(affine.of(index))
-  if coordinate and not counter and others == 0 then return end
+-- What a chunk writes must not depend on how the range is cut. Behind each element of an index
+-- like 2 * i lie some that count as the item's, too, though it leaves them as they are. Where an
+-- index depends on the chunk, and is not the coordinate that makes the element the item's own, it
+-- may be anywhere.
+local function widen(self, spans, index, d)
+  local form, last = affine.of(index), linear.atom(("buffer.size[%d]"):format(d), -1)
+  local coordinate, counter, others = parts_of(form)
+  if coordinate and not counter and others == 0 then
+    local step = math.abs(form.of[coordinate])
+    for _, span in ipairs(step ~= 1 and spans or {}) do
+      span.high = linear.choose(self.context, "min", linear.shift(span.high, step - 1), last)
+    end
+    return
+  end
   for k, span in ipairs(spans) do
     local text = linear.text(span.low) .. linear.text(span.high)
     if text:find("chunk.", 1, true) then
-      spans[k] = { low = linear.constant(0), core = span.core, kind = span.kind,
-        high = linear.atom(("buffer.size[%d]"):format(d), -1) }
+      spans[k] = { low = linear.constant(0), core = span.core, kind = span.kind, high = last }
     end
   end
 end
@@ -255,7 +263,7 @@ local function boxes_of(self, nodes, near, apart, written)
       if d == 1 and node.array.indirect then list = all_rows() end
       if not list then return nil, { node = node, dim = d - 1, cause = cause } end
       spans[d] = list
-      if written then widen(spans[d], node.index[d], d - 1) end
+      if written then widen(self, spans[d], node.index[d], d - 1) end
     end
     product(self, out, spans, {}, 1, node)
     if #out == 0 and node == nodes[#nodes] then out[1] = spans.last end
@@ -305,6 +313,15 @@ local function note_indices(graph, self, store, at)
   return exact
 end
 
+-- Whether an index is computed from several coordinates, as i * m + j, which may be one for each.
+local function is_mixed(store)
+  for d = 1, store.array.dims do
+    local coordinate, _, others = parts_of(affine.of(store.index[d]))
+    if coordinate and others > 0 then return true end
+  end
+  return false
+end
+
 local letters = { [0] = "first", "second", "third" }
 
 -- Why two items might write one element; or nil.
@@ -314,7 +331,9 @@ local function collision(items, stores, places)
       if not places[k][d] then
         return { node = store, message = ("two items may write one element of '%s': none of its "
           .. "indices is the %s coordinate, with something added; give each item an element of "
-          .. "its own, or reduce into it, as with celer.sum"):format(store.array.name, letters[d]) }
+          .. "its own, or reduce into it, as with celer.sum%s"):format(store.array.name,
+          letters[d], is_mixed(store) and ("; or say which part a chunk writes, by "
+            .. "celer.access(%s, mapper)"):format(store.array.name) or "") }
       elseif places[k][d] ~= places[1][d] then
         return { node = store, message = ("two items may write one element of '%s': line %d "
           .. "writes at another place; write to the same in both"):format(store.array.name,

@@ -90,7 +90,8 @@ function Lift:value(node)
   elseif node.op == "array" or node.op == "module" or node.op == "method"
     or node.op == "function" or node.op == "string" or node.op == "sizes"
     or node.op == "table" then
-    self.fail("a kernel computes with numbers and booleans; here it takes %s", Lift.describe(node))
+    self.fail("a kernel computes with numbers and booleans; here it takes %s%s",
+      Lift.describe(node), node.op == "sizes" and ": take one of them, as in u.size[0]" or "")
   end
   return node
 end

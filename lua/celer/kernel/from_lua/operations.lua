@@ -126,9 +126,9 @@ local function refuse_index(self, node, key)
         .. node.field or "an element", node.array.name, key.k,
         key.k:find "^atomic" and words.advice(key.k, calls.atomics) or "")
     end
-    self.fail("'%s' has %s%s: too many indices", node.array.name,
+    self.fail("'%s' has %s%s: too many indices%s", node.array.name,
       words.count(node.array.dims, "dimension"), node.field ~= "" and (", and its %s is a number")
-        :format(node.field) or "")
+        :format(node.field) or "", node.array.dims == 0 and ", its name alone is its value" or "")
   elseif node.op == "module" then
     self.fail("a kernel cannot change the script's table '%s': it assigns to elements of its "
       .. "parameters", node.path)

@@ -585,6 +585,8 @@ describe("a footprint", function()
     end
     fault("two items may write", function(i, v) v[floor(i / 2)] = 1 end, { 1 })
     fault("two items may write", function(i, v) v[i - i] = 1 end, { 1 })
+    local flat = derive(function(i, j, v) v[m * i + j] = 1 end, { n, m }, { 1 })
+    assert.matches("by celer.access%(a1, mapper%)", (select(2, pcall(flat, 1))))
     fault("writes at another place", function(i, v) v[i], v[i + 1] = 1, 2 end, { 1 })
     fault("read where other items", function(i, v) v[i] = v[n - 1 - i] end, { 1 })
     fault("cannot be derived", function(i, u, v) v[i] = u[i * i % 7] + u[i * i] end, { 1 }, { 1 })
@@ -593,6 +595,14 @@ describe("a footprint", function()
       for k = 2 * i, n - 1 do s = s + u[k - i] end
       v[i] = s
     end, { 1 }, { 1 })
+  end)
+
+  it("of what is written in steps has what lies between, which stays as it is", function()
+    local mode, map = derive(function(i, v) v[2 * i + 1] = i end, { n }, { 1 })(1)
+    assert.equal("write", mode)
+    same({ n }, map, function(chunk)
+      return box.new({ 2 * chunk.min[0] + 1 }, { min(2 * chunk.max[0] + 1, n) })
+    end)
   end)
 
   -- By conditions on sums, by several together, and by what loops say of their counters.
