@@ -1053,7 +1053,7 @@ celer.wait()
     { "i, v", "v:fill(3)", "v", "'v' has no method 'fill' in a kernel" },
     { "i, v", "v[i] = v:extent(3)", "v", "'v' has 1 dimension; they count from 0" },
     { "i, v", "v[i] = v.size[i]", "v", "'v.size' takes a dimension, as a number that" },
-    { "i, v", "v[i] = v.size - i", "v", "extents of a buffer: take one of them, as in u.size%[0%]" },
+    { "i, v", "v[i] = v.size - i", "v", "take one of them, as in u.size%[0%]" },
     { "i, v, t", "v[i] = t[0]", "v, t", "too many indices, its name alone is its value" },
     { "i, v", "if v[i] == 'x' then v[i] = 1 end", "v", "it takes a string" },
     { "i, q", "q[i] = 1", "q", "their type is neither a number of at most 64 bits" },
