@@ -1,5 +1,7 @@
 #include "rule/reach.h"
 
+#include <string.h>
+
 #include "rule/eval.h"
 
 /* A value on the stack: a constant, or an end of the chunk and a constant; and
@@ -166,11 +168,8 @@ static bool offsets_of(const cel_rule_use *use, int b, int j, int64_t *low,
   return true;
 }
 
-bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
+static bool reach_of(const cel_rule_use *use, cel_reach *out) {
   const cel_rule_desc *desc = &use->rule->desc;
-  if (use->rule->listing != NULL || use->rule->families || desc->boxes == 0 ||
-      desc->buffer_dims != desc->task_dims || desc->buffer_dims == 0)
-    return false;
   cel_reach reach = {.along_axes = true};
   for (int b = 0; b < desc->boxes; ++b) {
     int beside = 0;
@@ -189,4 +188,56 @@ bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
     if (reach.below[j] == 0 && reach.above[j] == 0) reach.wraps[j] = false;
   *out = reach;
   return true;
+}
+
+/* ---- what was asked before ----------------------------------------------- */
+
+/* Three threads ask for each step of a loop, some of them several times, and
+ * what they ask for is the same in all steps. */
+enum { KNOWN = 16, MOST_PARAMS = 8 };
+
+typedef struct known {
+  const cel_rule *rule; /* which may have ended, and another one be there */
+  uint64_t hash;
+  cel_box range, extent;
+  int64_t params[MOST_PARAMS];
+  bool has;
+  cel_reach reach;
+} known;
+
+static _Thread_local known memo[KNOWN];
+
+static bool is_known(const known *k, const cel_rule_use *use) {
+  const cel_rule *rule = use->rule;
+  return k->rule == rule && k->hash == rule->hash &&
+         cel_box_equal(&k->extent, &use->extent) &&
+         cel_box_equal(&k->range, &use->range) &&
+         (rule->desc.params == 0 ||
+          memcmp(k->params, use->params,
+                 (size_t)rule->desc.params * sizeof *k->params) == 0);
+}
+
+static void learn(known *k, const cel_rule_use *use) {
+  const cel_rule *rule = use->rule;
+  *k = (known){.rule = rule,
+               .hash = rule->hash,
+               .range = use->range,
+               .extent = use->extent};
+  if (rule->desc.params > 0)
+    memcpy(k->params, use->params,
+           (size_t)rule->desc.params * sizeof *k->params);
+  k->has = reach_of(use, &k->reach);
+}
+
+bool cel_rule_reach(const cel_rule_use *use, cel_reach *out) {
+  const cel_rule *rule = use->rule;
+  const cel_rule_desc *desc = &rule->desc;
+  if (rule->listing != NULL || rule->families || desc->boxes == 0 ||
+      desc->buffer_dims != desc->task_dims || desc->buffer_dims == 0)
+    return false;
+  if (desc->params > MOST_PARAMS) return reach_of(use, out);
+  known *k = &memo[((uintptr_t)rule / sizeof *rule) % KNOWN];
+  if (!is_known(k, use)) learn(k, use);
+  if (k->has) *out = k->reach;
+  return k->has;
 }

@@ -10,7 +10,8 @@
  * (`wraps`): a box that lies an extent away counts as if it lay beyond the
  * other end, as the boxes of celer.periodic do; also one that begins there at
  * the end, as of u[(i + 1) % n].
- * Cost: a few ns per bound. Pure. Thread: any.
+ * Cost: a few ns per bound, and less where a thread asks for the same again.
+ * Pure. Thread: any.
  */
 #ifndef CEL_RULE_REACH_H
 #define CEL_RULE_REACH_H
