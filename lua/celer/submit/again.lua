@@ -1,15 +1,18 @@
---- again.lua -- kernels written in Lua that are submitted again.
+--- again.lua -- kernels that are submitted again.
 ---
---- To submit such a kernel celer looks at all that it was compiled for, and at the boxes that it
---- touches. A *road* is a function, made for one such submission, that compares the little on
---- which this depends: the range, kinds of arguments, captured functions and tables, and of
+--- To submit a kernel written in Lua celer looks at all that it was compiled for, and at the boxes
+--- that it touches. A *road* is a function, made for one such submission, that compares the little
+--- on which this depends: the range, kinds of arguments, captured functions and tables, and of
 --- numbers whether they are whole, and such. Numbers themselves are passed. Then the group that
 --- it came to is submitted as a prepared one (core_prepared.c), which compares the buffers'
 --- shapes. What is read by images is looked up again before. Whatever differs goes the long way.
+--- So do calls of kernels in C++, with buffers in the place of accesses: a road compares the range,
+--- kinds of arguments and mappers.
 local ffi = require "ffi"
 local balance = require "celer.submit.balance"
 local box = require "celer.box"
 local buffers = require "celer.data.buffer"
+local by_signature = require "celer.kernel.by_signature"
 local core = require "celer.core"
 local fields = require "celer.data.fields"
 local functions = require "celer.kernel.from_lua.function"
@@ -33,6 +36,8 @@ local MOST_PLACES = 40 -- captured variables; LuaJIT has 60 for a function
 local NOT = ffi.C.CEL_PREPARED_NOT
 local images, weak = mapper.images, { __mode = "v" }
 local is_kernel = functions.is_kernel
+
+local roads_of = setmetatable({}, { __mode = "k" }) ---@type table<any, celer.roads>
 
 ---@class celer.roads  of a kernel
 ---@field list {call: function, made: userdata}[]  the newest first
@@ -138,7 +143,7 @@ function Text:buffer(k, argument, given, is_used)
   if getmetatable(given) == functions.Access then
     self:leave_if("getmetatable(%s) ~= Access or %s.map ~= %s", name, name,
       given.map and self:keep(given.map) or "nil")
-    if given.map and not mappers.is_exact(given.map) then
+    if given.map and not mappers.is_exact(given.map) and not mapper.edge(given.map) then
       local one = { map = given.map, extent = buffers.whole(given.buffer) }
       self.mappers[#self.mappers + 1] = one
       self:leave_if("not comes_to_the_same(%s)", self:keep(one))
@@ -370,6 +375,46 @@ function M.road(kernel, group, at, range, ...)
     made = prepared }
 end
 
+-- What a call of a kernel in C++ can be told to differ in: a buffer, one with a mapper, a number.
+local function is_plain(given)
+  local meta = getmetatable(given)
+  return type(given) == "number" or meta == buffers.Buffer
+    or meta == functions.Access and given.map ~= nil
+end
+
+-- A road for a call of a kernel in C++; nil where there is none. No buffer is given twice.
+local function road_of_call(kernel, group, range, ...)
+  local n, given, buffer, values = select("#", ...), { ... }, {}, {}
+  if type(range) == "table" and getmetatable(range) and not box.is_box(range) then return nil end
+  for k = 1, n do
+    if not is_plain(given[k]) then return nil end
+  end
+  local text = setmetatable({ kept = {}, places = {}, variables = {}, mappers = {} }, Text)
+  text:range(range)
+  for k = 1, n do
+    if type(given[k]) == "number" then
+      text:leave_if("type(argument_%d) ~= 'number'", k)
+      text:add("given.value[%d] = argument_%d", #values, k)
+      values[#values + 1] = 1
+    else
+      local now = buffers.is_buffer(given[k]) and given[k] or given[k].buffer
+      text:buffer(k, now, given[k], true)
+      for _, other in ipairs(buffer) do
+        if other.now == now then return nil end
+        text:leave_if("buffer_%d == buffer_%d", k, other.k)
+      end
+      text:add("given.buffer[%d] = buffer_%d.handle", #buffer, k)
+      buffer[#buffer + 1] = { k = k, now = now }
+    end
+  end
+  local passed = by_signature.accesses(group, kernel, ...)
+  local prepared = require("celer.submit.group").prepare(group, { values = values }, range, kernel,
+    unpack(passed, 1, n))
+  if not prepared or not text:look_at_mappers(range) then return nil end
+  return { call = text:load(prepared, structs.prepared(prepared), n, core.submit_again),
+    made = prepared }
+end
+
 --- Submits a kernel in a group that has nothing else, by what it came to before; false where it
 --- has to go the long way.
 ---@param kernel any
@@ -378,7 +423,7 @@ end
 ---@param ... any
 ---@return boolean
 function M.submit(kernel, hints, range, ...)
-  local roads = is_kernel(kernel) and kernel.roads
+  local roads = roads_of[kernel]
   if not roads or settings.looks or roads.hints ~= hints or roads.weights ~= balance.weights then
     return false
   end
@@ -389,21 +434,27 @@ function M.submit(kernel, hints, range, ...)
   return false
 end
 
---- Takes note of a submission that went the long way.
----@param kernel celer.lua_kernel
+--- Takes note of a submission that went the long way; of a kernel in C++, of a call of it.
+---@param kernel celer.lua_kernel|celer.kernel
 ---@param hints table|false  of the group
 ---@param range any
 ---@param ... any
 function M.note(kernel, hints, range, ...)
-  local roads = kernel.roads
+  local roads = roads_of[kernel]
   if not roads or roads.hints ~= hints or roads.weights ~= balance.weights then
     roads = { list = {}, count = 0, tries = 0, hints = hints, weights = balance.weights }
-    kernel.roads = roads
+    roads_of[kernel] = roads
   end
   roads.count = roads.count + 1
   if roads.count < kept.PATIENCE or roads.tries == TRIES or settings.looks then return end
   roads.tries = roads.tries + 1
-  local road = M.road(kernel, require("celer.submit.group").new(hints), nil, range, ...)
+  local group = require("celer.submit.group").new(hints)
+  local road
+  if is_kernel(kernel) then
+    road = M.road(kernel, group, nil, range, ...)
+  else
+    road = road_of_call(kernel, group, range, ...)
+  end
   if road then
     table.insert(roads.list, 1, road)
     roads.list[MOST + 1] = nil

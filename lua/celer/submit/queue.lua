@@ -117,6 +117,7 @@ function Queue:parallel_for(range, kernel, ...)
     if settings.check_nan then group.watched = true end
     group:parallel_for(range, kernel, ...)
     close_group(group)
+    if kernels.is_kernel(kernel) then again.note(kernel, self.hints, range, ...) end
   end
   if after_each then after_each() end
 end

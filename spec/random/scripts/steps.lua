@@ -1,15 +1,15 @@
---- steps.lua -- random loops of steps, each submitted in two ways beside plain Lua tables.
+--- steps.lua -- random loops of steps, each submitted in several ways beside plain Lua tables.
 ---
 ---   celer run --advice off spec/random/scripts/steps.lua SEED COUNT [STEPS]
 ---
---- A step is what a user writes in a loop: a kernel, from a buffer to another one, by
---- closures of one form. What changes from step to step are buffers, numbers that are
---- captured or passed, the range and helpers; each form has its own way to take them. Some
---- read fields of buffers, kernels and libraries, which change between steps, or functions
---- that are replaced. One side submits by q:submit, with every function run; one by a function
---- of q:group; one by q:submit as it is, of forms without arguments also with closures made
---- anew. Between them kernels written in Lua reduce the buffers of one side. All hold what the
---- tables hold. Says at the end how often what occurred; or the seed that fails, and its steps.
+--- A step is what a user writes in a loop: a kernel, from a buffer to another one, by closures of
+--- one form. What changes from step to step are buffers, numbers that are captured or passed, the
+--- range and helpers; each form has its own way to take them. Some read fields of buffers, kernels
+--- and libraries, which change between steps, or functions that are replaced. One side submits by
+--- q:submit, with every function run; one by a function of q:group; one by q:submit as it is, of
+--- forms without arguments also with closures made anew; one by calls of the kernel. Between them
+--- kernels written in Lua reduce the buffers of one side. All hold what the tables hold. Says at
+--- the end how often what occurred; or the seed that fails, and its steps.
 local again = require "celer.submit.again"
 local celer = require "celer"
 local dice = require "chance"
@@ -298,7 +298,7 @@ local nullary = { captured = true, state = true, fields = true, flags = true, pa
 
 -- ---- programs ----------------------------------------------------------------
 
-local program -- three sides of buffers, what they hold, and what submits
+local program -- sides of buffers, what they hold, and what submits
 
 local function fresh(i)
   local salt = random(1000)
@@ -312,7 +312,7 @@ end
 -- The loop's functions, for each side of its own.
 local function fresh_loop(name)
   local loop = { name = name }
-  for i = 1, 3 do
+  for i = 1, #program.sides do
     local f, set, arguments = forms[name]()
     loop[i] = { f = f, set = set, arguments = arguments, step = q:group(f) }
   end
@@ -349,7 +349,25 @@ function submits.recalled(loop, way, s)
   if seen.recalled ~= before then note("recalled " .. loop.name) end
 end
 
-local sides = { submits.plain, submits.group, submits.recalled }
+-- Calls of the kernel itself, with a mapper that is kept, or made anew, or celer's own.
+-- Where a function counts its runs, that is run.
+local called_by = 0
+local function near(chunk) return chunk:grow(called_by) end
+local own = celer.clamped(9)
+function submits.called(loop, way, s)
+  if loop.name:find "counter" then return submits.plain(loop, way, s) end
+  local before = seen["reduced again"]
+  way.set(s)
+  called_by = s.reach
+  local reach = s.reach
+  local map = s.luck[1] < 40 and near or s.luck[1] < 60 and own
+    or function(chunk) return chunk:grow(reach) end
+  local range = s.lo > 0 and celer.box({ s.lo }, { s.hi }) or s.luck[2] < 50 and s.hi or { s.hi }
+  kernel(range, celer.access(s.from, map), s.to, s.reach, s.n)
+  if seen["reduced again"] ~= before then note("called " .. loop.name) end
+end
+
+local sides = { submits.plain, submits.group, submits.recalled, submits.called }
 
 local function model(s, from, to)
   local old = program.held[from]
@@ -481,13 +499,14 @@ local function compare()
     end
   end
   for i, held in ipairs(program.held) do
-    local plain, prepared, known = q:wait(program.sides[1][i], program.sides[2][i],
-      program.sides[3][i])
+    local plain, prepared, known, called = q:wait(program.sides[1][i], program.sides[2][i],
+      program.sides[3][i], program.sides[4][i])
     for k = 0, N - 1 do
-      if plain[k] ~= held[k] or prepared[k] ~= held[k] or known[k] ~= held[k] then
-        error(("seed %d, buffer %d at %d: plain %d, prepared %d, recalled %d, the table has %d, "
-          .. "after\n%s"):format(program.seed, i, k, plain[k], prepared[k], known[k], held[k],
-          table.concat(log, "\n")), 0)
+      local want = held[k]
+      if plain[k] ~= want or prepared[k] ~= want or known[k] ~= want or called[k] ~= want then
+        error(("seed %d, buffer %d at %d: plain %d, prepared %d, recalled %d, called %d, the table "
+          .. "has %d, after\n%s"):format(program.seed, i, k, plain[k], prepared[k], known[k],
+          called[k], want, table.concat(log, "\n")), 0)
       end
     end
   end
@@ -495,7 +514,7 @@ end
 
 for seed = first, first + count - 1 do
   dice.begin(seed)
-  log, program = {}, { seed = seed, sides = { {}, {}, {} }, held = {} }
+  log, program = {}, { seed = seed, sides = { {}, {}, {}, {} }, held = {} }
   for i = 1, 3 do fresh(i) end
   program.totals = { celer.scalar("int64_t", 0), celer.scalar("double", 0) }
   program.held_totals = { 0, 0 }

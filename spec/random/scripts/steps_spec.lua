@@ -1,12 +1,12 @@
--- Random loops of steps, submitted by q:submit and by functions of q:group: a sample of what
--- `celer run spec/random/scripts/steps.lua` does, in which each of them occurs.
+-- Random loops of steps, submitted by q:submit, by functions of q:group and by calls of a kernel:
+-- a sample of what `celer run spec/random/scripts/steps.lua` does, in which each of them occurs.
 local celer = require("spec.support.celer")
 
-local features = { "around", "arguments", "captured", "captured_counter", "counter", "fields",
-  "flags", "freed", "helper", "hint", "libraries", "long way", "maker", "outer",
-  "prepared arguments", "prepared captured", "prepared fields", "prepared flags",
-  "prepared libraries", "prepared maker", "prepared outer", "prepared tested", "reduced",
-  "reduced again", "special", "state", "sum", "tested" }
+local features = { "around", "arguments", "called arguments", "called maker", "captured",
+  "captured_counter", "counter", "fields", "flags", "freed", "helper", "hint", "libraries",
+  "long way", "maker", "outer", "prepared arguments", "prepared captured", "prepared fields",
+  "prepared flags", "prepared libraries", "prepared maker", "prepared outer", "prepared tested",
+  "reduced", "reduced again", "special", "state", "sum", "tested" }
 
 describe("random loops of steps", function()
   for _, shape in ipairs { { 1, 2 }, { 3, 1 } } do

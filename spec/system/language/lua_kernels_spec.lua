@@ -643,6 +643,47 @@ steps(function() lattice({ n, n }, f, g, dt) end) -- nine boxes, and what they c
     for _, count in ipairs(counts) do assert.is_true(count < 8, r.stdout) end
   end)
 
+  it("in C++ is submitted the short way, too, where it is called", function()
+    local r = script.run([[
+local by_signature = require "celer.kernel.by_signature"
+local long, was = 0, by_signature.accesses
+function by_signature.accesses(...)
+  long = long + 1
+  return was(...)
+end
+local n, by = 16, 1
+local u, v = celer.ones("double", n), celer.ones("double", n)
+local k = celer.kernel [=[
+  kernel void step(item<1> it, near<double, 1> u, out<double, 1> v, double by) {
+    v(it[0]) = by * (u(it[0] - 1) + u(it[0] + 1));
+  }
+  kernel void total(item<1> it, in<double, 1> u, inout<double, 1> v) {
+    double sum = 0;
+    for (int i = 0; i < 16; ++i) sum += u(i);
+    v(it[0]) += sum;
+  }
+]=]
+local around, all = { [u] = celer.periodic(1), [v] = celer.mirrored(1) }, celer.all
+local function steps(f)
+  long = 0
+  for _ = 1, 50 do
+    f()
+    u, v, by = v, u, by * 0.7
+  end
+  print(long)
+end
+steps(function() k.step({ n }, celer.access(u, around[u]), v, by) end)
+steps(function() k.total(n, celer.access(u, all), v) end)
+local function wide(chunk) return chunk:grow(n) end
+steps(function() celer.parallel_for(n, k.total, celer.access(u, wide), v) end)
+]], { devices = 1 })
+    assert.equal("", r.stderr)
+    local counts = {}
+    for count in r.stdout:gmatch "%d+" do counts[#counts + 1] = tonumber(count) end
+    assert.equal(3, #counts, r.stdout)
+    for _, count in ipairs(counts) do assert.is_true(count < 8, r.stdout) end
+  end)
+
   script.everywhere("is submitted in several ways", [==[
 local n = 12
 local a = celer.buffer("int", { n, n }, { name = "a", init = function(i, j) return i + j end })
