@@ -1,6 +1,7 @@
 #include "embed/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -654,9 +655,24 @@ static void stop(cel_session *s) {
   s->backend = NULL;
 }
 
+enum { GIVE_UP_S = 10 };
+
+/* What runs ends by itself, but for a collective task in which this rank waits
+ * for one whose line went another way: nobody takes a call of MPI back. */
+static void await_tasks(cel_session *s) {
+  if (s->engine == NULL || cel_engine_stop_within(s->engine, GIVE_UP_S)) return;
+  fprintf(stderr,
+          "celer: a task has not ended in %d s: it may wait for ranks whose "
+          "line went another way. The session ends\n",
+          GIVE_UP_S);
+  cel_fault_let_go();
+  fflush(NULL);
+  end_with(s, EXIT_FAILURE);
+}
+
 cel_status cel_session_give_up(cel_session *session) {
   cel_progress_stop(); /* it looks at the engine */
-  if (session->engine != NULL) cel_engine_stop(session->engine);
+  await_tasks(session);
   CEL_TRY(renew(session));
   stop(session);
   ++session->era;

@@ -107,6 +107,10 @@ cel_status cel_engine_finish(cel_engine *engine, cel_location location,
  * executed. After a failure, with an in-process transport: stop all engines
  * before the first is destroyed. Thread: main. */
 void cel_engine_stop(cel_engine *engine);
+/* The same, but false where something is still at work after so many seconds,
+ * as a collective task is that waits for a rank which does not come; then
+ * cel_engine_abandon follows. Of an engine with threads. Thread: main. */
+bool cel_engine_stop_within(cel_engine *engine, int32_t seconds);
 /* Ends the executor's thread at once, whatever is under way, in a process that
  * is about to end: from then on the caller drives the transport (see
  * comm/report.h). Nothing else may be asked of the engine. Thread: main. */

@@ -1,5 +1,7 @@
 /* What main does: submits, waits, asks; starts the engine and ends it. */
+#define _GNU_SOURCE /* pthread_timedjoin_np */
 #include <stdio.h>
+#include <time.h>
 
 #include "base/confined.h"
 #include "comm/communicator.h"
@@ -527,6 +529,27 @@ void cel_engine_stop(cel_engine *engine) {
   }
   pthread_join(engine->scheduler_thread, NULL);
   join_executor(engine);
+}
+
+/* Whether a thread that there is has ended by then. */
+static bool join_by(pthread_t thread, bool *is_there,
+                    const struct timespec *by) {
+  if (*is_there) *is_there = pthread_timedjoin_np(thread, NULL, by) != 0;
+  return !*is_there;
+}
+
+bool cel_engine_stop_within(cel_engine *e, int32_t seconds) {
+  struct timespec by;
+  cel_assert_thread(CEL_THREAD_MAIN);
+  if (e->stopped) return true;
+  clock_gettime(CLOCK_REALTIME, &by);
+  by.tv_sec += seconds;
+  atomic_store(&e->stop, true);
+  cel__engine_wake(e);
+  pthread_join(e->scheduler_thread, NULL);
+  e->stopped = join_by(e->stand_in_thread, &e->has_stand_in, &by) &&
+               join_by(e->executor_thread, &e->has_executor, &by);
+  return e->stopped;
 }
 
 void cel_engine_abandon(cel_engine *engine) {

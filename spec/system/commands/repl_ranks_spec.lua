@@ -65,6 +65,19 @@ describe("a session on several ranks", function()
     assert.same({ CONTENTS, 1 }, { r.stdout, r.status })
   end)
 
+  -- Rank 0 waits in a barrier, and nothing takes a call of MPI back.
+  it("ends where a rank waits in a collective task for one that failed", function()
+    local path = scratch.path()
+    local r = lines(2, RANK .. "q = celer.queue() function together(f) q:submit(function(cg) "
+      .. "cg:host_task(celer.collective(), f) end) q:wait() end\n"
+      .. "together(function(part) part.comm:barrier() end)\n"
+      .. ("if rank == 1 then while not io.open %q do end error 'mine' end together(function(part) "
+      .. "io.open(%q, 'w'):close() part.comm:barrier() end)\nprint 'alive'\n"):format(path, path))
+    assert.equal("celer: rank 1: session:4: mine\n" .. GONE .. "celer: a task has not ended in "
+      .. "10 s: it may wait for ranks whose line went another way. The session ends\n", r.stderr)
+    assert.same({ "", 1 }, { r.stdout, r.status })
+  end)
+
   -- Halves of 4 MB, for which MPI waits until both ends have said so.
   it("gives up messages that nobody will receive, again and again", function()
     local t = terminal.open({ "repl", "-n", "2" }, { env = { XDG_STATE_HOME = scratch.path() } })
