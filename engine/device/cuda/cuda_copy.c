@@ -8,7 +8,7 @@
 
 enum { MOST_UNITS = 1 << 30 };
 
-_Static_assert(sizeof(cel_cuda_boxes) == 8 * 64, "kernels/strided.cuh agrees");
+_Static_assert(sizeof(cel_cuda_boxes) == 512, "kernels/strided.cuh agrees");
 
 /* ---- loading ------------------------------------------------------------- */
 
