@@ -17,6 +17,7 @@ local core = require "celer.core"
 local fields = require "celer.data.fields"
 local functions = require "celer.kernel.from_lua.function"
 local kept = require "celer.submit.kept"
+local kernels = require "celer.kernel.kernel"
 local kinds = require "celer.kernel.from_lua.kinds"
 local mapper = require "celer.mapper.builtin"
 local mappers = require "celer.mapper.known"
@@ -37,9 +38,7 @@ local NOT = ffi.C.CEL_PREPARED_NOT
 local images, weak = mapper.images, { __mode = "v" }
 local is_kernel = functions.is_kernel
 
-local roads_of = setmetatable({}, { __mode = "k" }) ---@type table<any, celer.roads>
-
----@class celer.roads  of a kernel
+---@class celer.roads  of a kernel, in its field `roads`
 ---@field list {call: function, made: userdata}[]  the newest first
 ---@field count integer  submissions that went the long way
 ---@field tries integer
@@ -423,7 +422,7 @@ end
 ---@param ... any
 ---@return boolean
 function M.submit(kernel, hints, range, ...)
-  local roads = roads_of[kernel]
+  local roads = (is_kernel(kernel) or kernels.is_kernel(kernel)) and rawget(kernel, "roads")
   if not roads or settings.looks or roads.hints ~= hints or roads.weights ~= balance.weights then
     return false
   end
@@ -440,10 +439,10 @@ end
 ---@param range any
 ---@param ... any
 function M.note(kernel, hints, range, ...)
-  local roads = roads_of[kernel]
+  local roads = rawget(kernel, "roads")
   if not roads or roads.hints ~= hints or roads.weights ~= balance.weights then
     roads = { list = {}, count = 0, tries = 0, hints = hints, weights = balance.weights }
-    roads_of[kernel] = roads
+    rawset(kernel, "roads", roads)
   end
   roads.count = roads.count + 1
   if roads.count < kept.PATIENCE or roads.tries == TRIES or settings.looks then return end
