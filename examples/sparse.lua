@@ -4,34 +4,21 @@
 --
 --   celer run sparse.lua [n | matrix.mtx] [tolerance]
 --
--- From a file of the Matrix Market ("coordinate real symmetric" or "general"), or made up: a
--- ring of n vertices, each with a chord to a vertex far away, as a graph's Laplacian and a
--- little more on the diagonal. The kernels say nothing of what they read: ranks send each other
--- the elements of p that columns name, and nothing else. Sums are exact but for one rounding,
--- so the steps are the same to the bit on any number of ranks.
+-- From a file of the Matrix Market, or made up: a ring of n vertices, each with a chord to a
+-- vertex far away, as a graph's Laplacian and a little more on the diagonal. The kernels say
+-- nothing of what they read: ranks send each other the elements of p that columns name, and
+-- nothing else. Sums are exact but for one rounding, so the steps are the same to the bit on any
+-- number of ranks.
 local celer = require "celer"
 local q = celer.queue()
 
 local tolerance = tonumber(arg[2]) or 1e-10
 
--- Calls put(i, j, value) for each entry of the matrix; gives the number of rows.
-local function read_file(path, put)
-  local n, is_symmetric
-  for line in assert(io.open(path)):lines() do
-    local i, j, x = line:match "^%s*(%d+)%s+(%d+)%s+(%S+)"
-    if line:find "^%%%%" then
-      is_symmetric = line:find "symmetric"
-    elseif i and not n then
-      n = tonumber(i)
-    elseif i then
-      put(i - 1, j - 1, tonumber(x))
-      if is_symmetric and i ~= j then put(j - 1, i - 1, tonumber(x)) end
-    end
-  end
-  return n
-end
-
-local function make_up(n, put)
+-- Rows of [column] = value.
+local function make_up(n)
+  local rows = {}
+  for i = 0, n - 1 do rows[i] = {} end
+  local function put(i, j, x) rows[i][j] = (rows[i][j] or 0) + x end
   local function edge(i, j)
     put(i, i, 1)
     put(j, j, 1)
@@ -43,25 +30,24 @@ local function make_up(n, put)
     edge(i, (i + 1) % n)
     if i % 3 == 0 then edge(i, i * 7919 % n) end
   end
-  return n
+  return rows
 end
 
--- Rows of [column] = value.
-local rows = setmetatable({}, { __index = function(t, i) t[i] = {} return t[i] end })
-local function put(i, j, x) rows[i][j] = (rows[i][j] or 0) + x end
-local n = tonumber(arg[1] or 1000)
-n = n and make_up(n, put) or read_file(arg[1], put)
-
-local first, columns, values = { 0 }, {}, {}
-for i = 0, n - 1 do
-  local list = {}
-  for j in pairs(rows[i]) do list[#list + 1] = j end
-  table.sort(list)
-  for _, j in ipairs(list) do
-    columns[#columns + 1], values[#values + 1] = j, rows[i][j]
+local function compressed(rows, n)
+  local m = { rows = n, columns = n, ptr = { 0 }, col = {}, val = {} }
+  for i = 0, n - 1 do
+    for j, x in celer.sorted_pairs(rows[i]) do
+      m.col[#m.col + 1], m.val[#m.val + 1] = j, x
+    end
+    m.ptr[i + 2] = #m.col
   end
-  first[i + 2] = #columns
+  return m
 end
+
+local n = tonumber(arg[1] or 1000)
+local matrix = n and compressed(make_up(n), n) or celer.matrix.read(arg[1])
+n = matrix.rows
+assert(n == matrix.columns, "the matrix has to have as many columns as rows")
 
 local function wanted(i) return 1 + i % 7 end
 
@@ -91,9 +77,10 @@ end, { name = "turn" })
 local compare = celer.kernel(function(i, x, worst) worst:max(math.abs(x[i] - wanted(i))) end,
   { name = "compare" })
 
-local ptr = celer.buffer("int", n + 1, { name = "ptr", init = first })
-local col = celer.buffer("int", #columns, { name = "col", init = columns })
-local val = celer.buffer("double", #columns, { name = "val", init = values })
+local entries = #matrix.col
+local ptr = celer.buffer("int", n + 1, { name = "ptr", init = matrix.ptr })
+local col = celer.buffer("int", entries, { name = "col", init = matrix.col })
+local val = celer.buffer("double", entries, { name = "val", init = matrix.val })
 local function vector(name) return celer.buffer("double", n, { name = name }) end
 local function number(name) return celer.buffer("double", {}, { name = name }) end
 local function sum(buffer) return celer.sum(buffer, { reproducible = true }) end
@@ -113,5 +100,5 @@ repeat
 until left <= tolerance ^ 2 * begin or steps >= 10 * n
 
 compare(n, x, celer.reduce(worst, "max"))
-print(("%d rows, %d entries: %d steps, |r|^2 = %.17g, error below %.0e: %s"):format(n, #columns,
+print(("%d rows, %d entries: %d steps, |r|^2 = %.17g, error below %.0e: %s"):format(n, entries,
   steps, left, 1e4 * tolerance, q:drain(worst)() < 1e4 * tolerance))

@@ -97,6 +97,7 @@ local names = {
   show = { "draw.show", "show", true },
   series = { "io.series", "new", true },
   csv = { "io.csv" },
+  matrix = { "io.matrix" },
   io = { "io.files", nil, true },
   checkpoint = { "io.checkpoint", "save", true },
   checkpoint_every = { "io.every", "checkpoint", true },

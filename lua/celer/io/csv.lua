@@ -264,14 +264,7 @@ function M.write(path, columns, options)
     rows[i] = table.concat(row, separator) .. "\n"
   end
   if not core.view and core.rank() ~= 0 then return end
-  place.check(posix.make_folders_for(path))
-  local part = path .. ".part"
-  core.leftover(part)
-  local ok, message = posix.write_all(part, table.concat(rows))
-  if ok then ok, message = posix.rename(part, path) end
-  if not ok then posix.remove(part) end
-  core.not_left(part)
-  place.check(ok, message)
+  place.check(posix.replace(path, table.concat(rows)))
 end
 
 return setmetatable(M, { __index = function(_, name)

@@ -2,6 +2,7 @@
 ---
 --- What fails returns nil and a message that names the path. Thread: any.
 local bit = require "bit"
+local core = require "celer.core"
 local ffi = require "ffi"
 
 -- Renamed, so that a script may declare these functions as it likes.
@@ -260,6 +261,23 @@ function M.write_all(path, text)
   local closed, late = file:close()
   if not ok then return nil, why end
   return closed, late
+end
+
+--- Writes a text as a file, which has its name when all is written; folders that are missing are
+--- made.
+---@param path string
+---@param text string
+---@return true? ok, string? message
+function M.replace(path, text)
+  local ok, message = M.make_folders_for(path)
+  if not ok then return ok, message end
+  local part = path .. ".part"
+  core.leftover(part)
+  ok, message = M.write_all(part, text)
+  if ok then ok, message = M.rename(part, path) end
+  if not ok then M.remove(part) end
+  core.not_left(part)
+  return ok, message
 end
 
 return M
