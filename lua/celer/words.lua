@@ -100,6 +100,16 @@ function M.methods(class, fields)
   end })
 end
 
+--- Raises unless the first argument is the name of a file.
+---@param call string
+---@param path any
+function M.check_path(call, path)
+  if type(path) ~= "string" or path == "" or path:find "%z" then
+    place.fail("%s: the first argument must be a file name, not %s", call,
+      type(path) == "string" and ("%q"):format(path) or M.a(path))
+  end
+end
+
 --- Refuses options that are no table, or that the call does not know.
 ---@param call string  begins the message
 ---@param options any

@@ -9,13 +9,6 @@ local words = require "celer.words"
 local fail = place.fail
 local M = {}
 
-local function check_path(call, path)
-  if type(path) ~= "string" or path == "" or path:find "%z" then
-    fail("%s: the first argument must be a file name, not %s", call,
-      type(path) == "string" and ("%q"):format(path) or words.a(path))
-  end
-end
-
 local function separator_of(call, options)
   local separator = options.separator
   if separator == nil then return "," end
@@ -155,7 +148,7 @@ local read_options = { header = true, separator = true, numbers = true }
 ---@return table<string|integer, number[]|string[]> columns, (string|integer)[] names
 function M.read(path, options)
   local call = "celer.csv.read"
-  check_path(call, path)
+  words.check_path(call, path)
   options = words.check_options(call, options == nil and {} or options, read_options)
   local numbers = options.numbers
   if numbers ~= nil and type(numbers) ~= "boolean" and type(numbers) ~= "table" then
@@ -246,7 +239,7 @@ end
 ---@param options? celer.csv.write_options
 function M.write(path, columns, options)
   local call = "celer.csv.write"
-  check_path(call, path)
+  words.check_path(call, path)
   options = words.check_options(call, options == nil and {} or options, write_options)
   local separator = separator_of(call, options)
   local names, texts, rows = names_of(columns, options.names), {}, {}

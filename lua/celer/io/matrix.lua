@@ -13,13 +13,6 @@ local M = {}
 
 local MOST = 2 ^ 31 - 1 -- rows, columns and entries: indices are of 32 bits
 
-local function check_path(call, path)
-  if type(path) ~= "string" or path == "" or path:find "%z" then
-    fail("%s: the first argument must be a file name, not %s", call,
-      type(path) == "string" and ("%q"):format(path) or words.a(path))
-  end
-end
-
 ---@class celer.matrix  in compressed rows: row i has col[k] and val[k] for k from ptr[i] to
 --- ptr[i + 1] - 1, all counted from 0, as in what buffers of these lists hold
 ---@field rows integer
@@ -135,7 +128,7 @@ end
 ---@param path string
 ---@return celer.matrix
 function M.read(path)
-  check_path("celer.matrix.read", path)
+  words.check_path("celer.matrix.read", path)
   local text = place.check(posix.read_all(path))
   local ok, rows, columns, I, J, X = pcall(entries_of, text)
   if ok then return compress(rows, columns, I, J, X) end
@@ -206,7 +199,7 @@ end
 ---@param path string
 ---@param matrix celer.matrix.written  without `columns` it has as many as rows
 function M.write(path, matrix)
-  check_path("celer.matrix.write", path)
+  words.check_path("celer.matrix.write", path)
   if type(matrix) ~= "table" or getmetatable(matrix) then
     fail("celer.matrix.write: the second argument must be a table with ptr, col and val, not %s",
       words.a(matrix))

@@ -83,7 +83,7 @@ try("/proc/none/x.mtx", good)
 
   -- Bands, scrambled meshes and Kronecker graphs, from buffers to a file and back.
   script.everywhere("writes what it reads again, to the bit", [==[
-local n = 60
+local n, folder = 60, arg[0]:match "^(.*)/"
 local function pattern(kind, i, k)
   if kind == "band" then return (i + k) % n end
   if kind == "mesh" then return k == 4 and i * 7919 % n or (i + 3 * k) % n end
@@ -108,12 +108,12 @@ for _, kind in ipairs { "band", "mesh", "kronecker" } do
   local y, z = celer.buffer("double", n), celer.buffer("double", n)
   celer.spmv(y, P, C, V, x)
   local p, c, v = q:wait(P, C, V)
-  celer.matrix.write(kind .. ".mtx", { ptr = p, col = c, val = v })
+  celer.matrix.write(folder .. "/" .. kind .. ".mtx", { ptr = p, col = c, val = v })
   q:submit(function(cg) -- others read once it is there
     cg:host_task(celer.collective(), function(part) part.comm:barrier() end)
   end)
   q:wait()
-  local m = celer.matrix.read(kind .. ".mtx")
+  local m = celer.matrix.read(folder .. "/" .. kind .. ".mtx")
   same("rows", m.rows, n)
   same("columns", table.concat(m.col, " "), table.concat(col, " "))
   local P2, C2, V2 = buffers(m)
