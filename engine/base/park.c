@@ -70,6 +70,17 @@ bool cel_park_crowded(void) {
   return cel_park_cores() < CEL_TUNE_SPIN_CORES;
 }
 
+static _Atomic(int32_t) occupied;
+
+void cel_park_occupy(int32_t cores) {
+  atomic_fetch_add_explicit(&occupied, cores, memory_order_relaxed);
+}
+
+static int32_t free_cores(void) {
+  return cel_park_cores() -
+         atomic_load_explicit(&occupied, memory_order_relaxed);
+}
+
 void cel_park_defer(void) {
   struct sched_param none = {0};
   if (cel_park_crowded()) sched_setscheduler(0, SCHED_BATCH, &none);
@@ -135,9 +146,9 @@ static bool give_way(const cel_park *park, uint32_t seen) {
 
 void cel_park_wait(cel_park *park, uint32_t seen, uint32_t timeout_us) {
   if (timeout_us == 0 || cel_park_prepare(park) != seen) return;
-  if (cel_park_crowded()) {
-    if (cel_park_cores() == 1 || !give_way(park, seen))
-      sleep_on(park, seen, timeout_us);
+  int32_t cores = free_cores();
+  if (cores < CEL_TUNE_SPIN_CORES) {
+    if (cores <= 1 || !give_way(park, seen)) sleep_on(park, seen, timeout_us);
     return;
   }
   bool naps = timeout_us < CEL_TUNE_LINGER_NS / 1000;

@@ -54,6 +54,10 @@ bool cel_park_crowded(void);
  * one goes on until it waits, and has more ready by then. For threads which
  * nobody waits for but by others that are not such. Thread: the one. */
 void cel_park_defer(void);
+/* So many more (or fewer) cores have work that nobody waits for, such as a
+ * compiler's: waiters give way on those that are left where these are few.
+ * Thread: any. */
+void cel_park_occupy(int32_t cores);
 /* Thread: any waiter. */
 uint32_t cel_park_prepare(const cel_park *park);
 /* Returns when there was a wake since `seen`, or after `timeout_us`

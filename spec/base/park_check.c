@@ -5,8 +5,9 @@
  * Some threads have news for one, over and over, each when its last was taken;
  * so does it for them, each with a park of its own. Then it has news for all of
  * them at once, who wait in one park, and the next when all have taken it;
- * every other time they spin before they wait. Nobody waits with a limit: a
- * wake that is lost ends everything. Run by park_spec.lua.
+ * every other time they spin before they wait. Meanwhile cores are occupied and
+ * free again. Nobody waits with a limit: a wake that is lost ends everything.
+ * Run by park_spec.lua.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,6 +32,7 @@ static void *tell(void *argument) {
   teller *t = argument;
   for (int64_t i = 1; i <= rounds; ++i) {
     atomic_store(&t->told, i);
+    if (i % 64 == 0) cel_park_occupy(i % 128 == 0 ? -3 : 3);
     cel_park_wake(&news);
     for (;;) {
       uint32_t seen = cel_park_prepare(&t->park);

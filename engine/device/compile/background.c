@@ -36,7 +36,9 @@ void cel_background_limit(int32_t n) {
 static void carry_out(cel_chore *chore) {
   chore->state = RUNNING;
   pthread_mutex_unlock(&lock);
+  cel_park_occupy(1);
   chore->run(chore);
+  cel_park_occupy(-1);
   pthread_mutex_lock(&lock);
   if (!cel_leftover_ending()) chore->state = DONE;
   pthread_cond_broadcast(&done);
