@@ -12,7 +12,7 @@ describe("random programs of routes", function()
     it(("hold what tables hold on %d ranks with %d devices"):format(unpack(shape)), function()
       local ranks, devices = unpack(shape)
       local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
-        "spec/random/scripts/routes.lua", tostring(100 * ranks), "40" },
+        "spec/random/scripts/routes.lua", "300", "40" },
         { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
       assert.equal("", r.stderr)
       assert.equal(0, r.status)

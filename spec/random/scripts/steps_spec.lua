@@ -13,7 +13,7 @@ describe("random loops of steps", function()
     it(("hold what tables hold on %d ranks with %d devices"):format(unpack(shape)), function()
       local ranks, devices = unpack(shape)
       local r = celer.run({ "run", "--advice", "off", "--devices", celer.devices(devices, ranks),
-        "spec/random/scripts/steps.lua", tostring(200 * ranks), "20" },
+        "spec/random/scripts/steps.lua", "600", "20" },
         { ranks = ranks > 1 and ranks or nil, env = celer.sampled })
       assert.equal("", r.stderr)
       assert.equal(0, r.status)
