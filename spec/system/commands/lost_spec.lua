@@ -21,7 +21,10 @@ q:wait()
 print "done"
 ]==]
 
-local STOP = "ffi.C.kill(pid, 19)"
+-- Threads go on for a while until all of them are stopped.
+local PAUSE = "ffi.cdef 'int poll(void *, size_t, int);' ffi.C.poll(nil, 0, 1000) "
+local STOP = "ffi.C.kill(pid, 19) " .. PAUSE
+local STOP_ONCE_HEARD = PAUSE .. STOP
 
 -- Until the file `said`, with what the run says on stderr, has `words`; then the process goes on.
 local function stop_until(words)
@@ -58,17 +61,17 @@ end
 describe("celer run --lost", function()
   for rank = 0, 2 do
     it("ends all, and says once which rank is lost: " .. rank, function()
-      lost(run({ "--lost", 2, who = rank, act = STOP }), rank)
+      lost(run({ "--lost", 2, who = rank, act = STOP_ONCE_HEARD }), rank)
     end)
   end
 
   it("adds no word where a rank hears the launcher before it hears the others", function()
-    lost(run({ "--lost", 2, who = 0, act = STOP, rest = "while true do end",
+    lost(run({ "--lost", 2, who = 0, act = STOP_ONCE_HEARD, rest = "while true do end",
       preloaded = preload("slow_news").LD_PRELOAD }), 0)
   end)
 
   it("does so while main computes, and others wait for messages", function()
-    lost(run({ "--lost", 2, who = 1, act = STOP, rest = "while true do end" }), 1)
+    lost(run({ "--lost", 2, who = 1, act = STOP_ONCE_HEARD, rest = "while true do end" }), 1)
   end)
 
   it("goes on when the rank comes back, after a word on who is silent", function()
