@@ -45,9 +45,8 @@ static uint64_t total(void) {
 
 cel_status cel_memory_fits(uint64_t bytes) {
   if (bytes <= total()) return CEL_E_OK;
-  char asked[32], has[32];
-  cel_amount_text(bytes, asked, sizeof asked);
-  cel_amount_text(total(), has, sizeof has);
+  char asked[CEL_AMOUNT_TEXT], has[CEL_AMOUNT_TEXT];
+  cel_amount_texts(bytes, total(), asked, has);
   return cel_fail(CEL_E_MEMORY,
                   "out of host memory: this rank needs %s in one piece, this "
                   "host has %s in all; divide it among more hosts",

@@ -155,8 +155,8 @@ static cel_status too_large(cel__memories *all, int32_t memory) {
   const cel_command *command = all->plan->command;
   const cel_task *task = command->task;
   char needed[CEL_AMOUNT_TEXT], has[CEL_AMOUNT_TEXT], list[1024];
-  cel_amount_text(needs(all, memory, true), needed, sizeof needed);
-  cel_amount_text(all->room[memory].capacity, has, sizeof has);
+  cel_amount_texts(needs(all, memory, true), all->room[memory].capacity, needed,
+                   has);
   list_groups(all, memory, list, sizeof list);
   bool message = command->kind != CEL_COMMAND_EXECUTE;
   cel_fail(CEL_E_MEMORY,

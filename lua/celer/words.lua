@@ -1,4 +1,4 @@
---- words.lua -- what a misspelt word was meant to be.
+--- words.lua -- how messages and files put things, and what a misspelt word was meant to be.
 local place = require "celer.place"
 local tables = require "celer.tables"
 
@@ -24,6 +24,14 @@ end
 ---@return string
 function M.count(n, noun)
   return ("%.0f %s%s"):format(n, noun, n == 1 and "" or "s")
+end
+
+--- The number as a file has it, of as few digits as read back as the same.
+---@param x number
+---@return string
+function M.number(x)
+  local text = ("%.15g"):format(x)
+  return tonumber(text) == x and text or ("%.17g"):format(x)
 end
 
 -- Number of edits between two words; two letters that changed places are one.

@@ -232,6 +232,23 @@ describe("room", function()
       m.failure)
   end)
 
+  it("is said in bytes where there is nearly as much", function()
+    open({ grain = 64, capacity = 4032 })
+    m:submit({
+      range = { 512 }, placement = "once", name = "all",
+      { line(512, "a"), "discard_write", same(1) },
+    })
+    assert.matches("needs 4.0 KiB there at once, a %(4.0 KiB%), and this rank has 3.9 KiB",
+      m.failure)
+    open({ grain = 64, capacity = 2 ^ 20 })
+    m:submit({
+      range = { 2 ^ 17 + 1 }, placement = "once", name = "all",
+      { line(2 ^ 17 + 1, "a"), "discard_write", same(1) },
+    })
+    assert.matches("needs 1048640 bytes there at once, a %(1.0 MiB%), and this rank has "
+      .. "1048576 bytes", m.failure)
+  end)
+
   it("decides against an allocation around all that is wanted", function()
     for _, lookahead in ipairs({ false, true }) do
       open({ grain = 8, capacity = 600, lookahead = lookahead })

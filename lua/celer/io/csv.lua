@@ -168,9 +168,7 @@ end
 
 local function field_text(value, separator, what)
   if type(value) == "number" then
-    if value ~= value then return "nan" end
-    local text = ("%.15g"):format(value)
-    return tonumber(text) == value and text or ("%.17g"):format(value)
+    return value == value and words.number(value) or "nan"
   elseif type(value) ~= "string" then
     fail("celer.csv.write: %s is %s, neither a number nor a string", what, words.a(value))
   elseif value == "" or value:find('["\r\n%' .. separator .. "]") then

@@ -154,11 +154,6 @@ local function reader_of(matrix, name)
   return function(k) return list[k + 1] end, #list
 end
 
-local function text_of(x)
-  local text = ("%.15g"):format(x)
-  return tonumber(text) == x and text or ("%.17g"):format(x)
-end
-
 local function lines_of(matrix)
   local ptr, n = reader_of(matrix, "ptr")
   local col, entries = reader_of(matrix, "col")
@@ -180,7 +175,7 @@ local function lines_of(matrix)
         fail("celer.matrix.write: col[%d] is %s, and the matrix has columns 0 to %d", k,
           tostring(j), columns - 1)
       end
-      out[#out + 1] = ("%d %d %s"):format(i + 1, j + 1, text_of(val(k)))
+      out[#out + 1] = ("%d %d %s"):format(i + 1, j + 1, words.number(val(k)))
     end
   end
   return table.concat(out, "\n") .. "\n"
