@@ -210,9 +210,11 @@ void cel_module_walk(cel_work *work, const struct cel_access *access,
                      uint32_t accesses);
 /* Has the calls of a work that was just made of `kernel` sampled, where its
  * task's accesses are among the first with such mappers, and the build that
- * takes is there. Cost: a few ns per access. Thread: main. */
+ * takes is there; `fold` as of the group: what may be carried out together with
+ * others is counted apart. Cost: a few ns per access. Thread: main. */
 void cel_module_sample(cel_module *module, int32_t kernel, cel_work *work,
-                       const struct cel_access *access, uint32_t accesses);
+                       const struct cel_access *access, uint32_t accesses,
+                       int32_t fold);
 
 /* Where compiled kernels are kept, for celer info: the folder, and in `warning`
  * why it is not the usual one (empty when it is). Thread: main. */

@@ -70,6 +70,17 @@ int32_t cel__sample_promise(const cel_task *task, int32_t i,
                             const cel_box *unit, const cel_view *view,
                             cel_box *out);
 
+enum { CEL__SAMPLE_PARTS = 27 };
+/* Cuts `items`, of whole groups, where units meet: at one place or two along
+ * each dimension, others for each task. Items keep their order if they are to.
+ * The number of parts. Pure. */
+int32_t cel__sample_parts(const cel_task *task, const cel_box *items,
+                          bool ordered, cel_box out[CEL__SAMPLE_PARTS]);
+/* Views of a part: each one's box is around what the access is promised for it.
+ * Thread: any. */
+void cel__sample_views(const cel_task *task, const cel_box *part,
+                       const cel_view *view, int32_t views, cel_view *out);
+
 /* CEL_E_TASK: which item of `kernel` touched what, of which unit. `param` as
  * the compiler gave them. Thread: any. */
 cel_status cel__sample_report(const cel_task *task, const cel__fault *fault,

@@ -133,7 +133,7 @@ static void translate_call(cel_record *record, const cel_instr *instr,
                                 .values = record->job.work->values,
                                 .device = instr->device};
   if (instr->kind == CEL_INSTR_KERNEL) translate_uses(record, task);
-  if (!work->samples || task->placement != CEL_PLACE_SPLIT ||
+  if (!work->waits || task->placement != CEL_PLACE_SPLIT ||
       cel_box_is_empty(&instr->run.chunk))
     return;
   record->sample = (cel_sample){.task = task, .chunk = instr->run.chunk};

@@ -36,3 +36,16 @@ bool cel_fold_has_shape(const cel_access *access, uint32_t n) {
     if (cel_fold_role_of(&access[i], &reach) == CEL_FOLD_OTHER) return false;
   return true;
 }
+
+bool cel_fold_is_itemwise(const cel_task *task) {
+  const cel_work *work = task->work;
+  if (task->fold == 1 || task->placement != CEL_PLACE_SPLIT || work == NULL ||
+      !work->alike || work->work_group[0] > 0 || task->effects > 0)
+    return false;
+  cel_reach reach;
+  for (uint32_t i = 0; i < task->accesses; ++i)
+    if (cel_mode_produces(task->access[i].mode) &&
+        cel_fold_role_of(&task->access[i], &reach) == CEL_FOLD_OTHER)
+      return false;
+  return true;
+}

@@ -526,6 +526,28 @@ static cel_status put_sampled(const putting *p, const cel_job *job,
   return put_boxes(p, job, patch, (uint32_t)n);
 }
 
+/* A kernel that is compiled to check all accesses: part by part, so that what
+ * mappers do not promise shows on one device, too. */
+static cel_status put_in_parts(const putting *p, const cel_job *job) {
+  const cel_call *call = &job->call;
+  cel_box part[CEL__SAMPLE_PARTS];
+  int32_t n = cel__sample_parts(call->sample->task, &call->chunk, false, part);
+  cel_job one = *job;
+  cel_view *view = cel_alloc((size_t)call->views * sizeof *view + 1);
+  cel_status status = CEL_E_OK;
+  one.call.view = view;
+  for (int32_t i = 0; i < n && status == CEL_E_OK; ++i) {
+    one.call.chunk = part[i];
+    cel__sample_views(call->sample->task, &part[i], call->view, call->views,
+                      view);
+    status = put_call(p, &one, NULL);
+    if (status == CEL_E_OK && *p->lost == CUDA_SUCCESS)
+      status = check_fault(p->cuda, p->device, job, job->work->cuda, p->stream);
+  }
+  cel_free(view);
+  return status;
+}
+
 static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
                                const cel_job *job, uint32_t lane,
                                CUstream stream, CUresult *lost) {
@@ -544,8 +566,10 @@ static cel_status enqueue_call(const cel_cuda *cuda, int32_t device,
     cel_region_release(&rest);
     return status;
   }
-  CEL_TRY(put_call(&p, job, NULL));
   bool checked = kernel->fault[device] != 0 && !job->work->combines;
+  if (checked && job->call.sample != NULL && job->work->reducers == 0)
+    return put_in_parts(&p, job);
+  CEL_TRY(put_call(&p, job, NULL));
   return checked && *lost == CUDA_SUCCESS
              ? check_fault(cuda, device, job, kernel, stream)
              : CEL_E_OK;

@@ -380,6 +380,29 @@ static cel_status check(const kernel_work *work) {
   return cel_error_last()->code;
 }
 
+/* Part by part, so that what mappers do not promise shows on one device, too.
+ */
+static cel_status run_checked(const kernel_work *own, const cel_call *call) {
+  cel_box part[CEL__SAMPLE_PARTS];
+  cel_call one = *call;
+  cel_view *view = cel_alloc((size_t)call->views * sizeof *view + 1);
+  cel_status status = CEL_E_OK;
+  int32_t n = cel__sample_parts(call->sample->task, &call->chunk,
+                                own->face.reducers > 0, part);
+  one.view = view;
+  for (int32_t i = 0; i < n && status == CEL_E_OK; ++i) {
+    one.chunk = part[i];
+    cel__sample_views(call->sample->task, &part[i], call->view, call->views,
+                      view);
+    for (int32_t r = 0; r < own->face.reducers; ++r)
+      view[own->face.reducer[r].view].holds |= i > 0;
+    own->entry->run(&one);
+    status = check(own);
+  }
+  cel_free(view);
+  return status;
+}
+
 static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   const kernel_work *own = (const kernel_work *)work;
   cel_assert(call->views >= own->kernel->views);
@@ -387,7 +410,9 @@ static cel_status run_kernel(const cel_work *work, const cel_call *call) {
   with_values.values = work->values;
   with_values.work_group = work->work_group;
   with_values.strip = work->turns ? CEL_TUNE_STRIP_ITEMS : 0;
-  if (call->sample != NULL) return cel__sample_call(work, &with_values);
+  if (call->sample != NULL)
+    return own->entry->fault != NULL ? run_checked(own, &with_values)
+                                     : cel__sample_call(work, &with_values);
   own->entry->run(&with_values);
   return own->entry->fault != NULL ? check(own) : CEL_E_OK;
 }

@@ -69,8 +69,8 @@ static bool is_ready(cel_module *module) {
 /* ---- launches -------------------------------------------------------------
  */
 
-static uint64_t hash_mappers(const cel_access *access, uint32_t n) {
-  uint64_t hash = 1;
+static uint64_t hash_mappers(const cel_access *access, uint32_t n, bool alone) {
+  uint64_t hash = alone;
   for (uint32_t i = 0; i < n; ++i) {
     const cel_rule_use *use = &access[i].use;
     if (use->rule == NULL) continue;
@@ -95,13 +95,14 @@ static bool is_new(cel__kernel *kernel, uint64_t mappers) {
 }
 
 void cel_module_sample(cel_module *module, int32_t kernel, cel_work *work,
-                       const cel_access *access, uint32_t accesses) {
+                       const cel_access *access, uint32_t accesses,
+                       int32_t fold) {
   if (!module->samples || !is_ready(module)) return;
   cel__kernel *k = &module->kernel[kernel];
   if (sampling == CEL_SAMPLING_AHEAD ||
       (k->sample == NULL && k->sample_cuda == NULL))
     return;
-  work->samples =
-      is_new(k, hash_mappers(access, accesses)) && cel__sample_affords(0);
+  work->samples = is_new(k, hash_mappers(access, accesses, fold == 1)) &&
+                  cel__sample_affords(0);
   work->waits = work->samples;
 }

@@ -210,7 +210,8 @@ static bool fill_numbers(prepared *r) {
 static cel_prepared_end submit(prepared *r) {
   if (cel_module_suit(r->call.module, r->call.kernel, &r->suits) != CEL_E_OK)
     return CEL_PREPARED_MODULE_FAILED;
-  r->group.work = cel__kernel_work(&r->call, r->access, r->group.accesses);
+  r->group.work =
+      cel__kernel_work(&r->call, r->access, r->group.accesses, r->group.fold);
   cel_status status = cel_engine_submit(r->session->engine, &r->group);
   cel_work_release(r->group.work); /* the graph holds its own reference */
   return status == CEL_E_OK ? CEL_PREPARED_DONE : CEL_PREPARED_FAILED;

@@ -524,7 +524,8 @@ static int submit_by_plan(lua_State *L, cel__group_plan *p, const cel__given *g,
   cel_work *work =
       cel_module_work(p->module, p->kernel, values->bytes, values->size);
   cel_module_walk(work, access, p->accesses);
-  cel_module_sample(p->module, p->kernel, work, access, p->accesses);
+  cel_module_sample(p->module, p->kernel, work, access, p->accesses,
+                    group.fold);
   return cel__submit(L, &group, work);
 }
 

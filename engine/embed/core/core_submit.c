@@ -265,7 +265,7 @@ cel_suits cel__suits(const cel_module *module, const cel_group *group,
 
 /* The accesses of a kernel come in the order of its views. */
 cel_work *cel__kernel_work(const cel__kernel_call *call, cel_access *access,
-                           uint32_t accesses) {
+                           uint32_t accesses, int32_t fold) {
   cel_work *work =
       cel_module_work(call->module, call->kernel, call->values, call->size);
   memcpy(work->work_group, call->group, sizeof work->work_group);
@@ -278,7 +278,7 @@ cel_work *cel__kernel_work(const cel__kernel_call *call, cel_access *access,
                             call->identity[i], call->op[i]);
   }
   cel_module_walk(work, access, accesses);
-  cel_module_sample(call->module, call->kernel, work, access, accesses);
+  cel_module_sample(call->module, call->kernel, work, access, accesses, fold);
   return work;
 }
 
@@ -306,7 +306,8 @@ static int submit_kernel(lua_State *L) {
       cel__suits(call.module, &group, cel__items_of(division));
   if (cel_module_suit(call.module, call.kernel, &suits) != CEL_E_OK)
     return cel__push_module_failure(L);
-  return cel__submit(L, &group, cel__kernel_work(&call, list.access, list.n));
+  return cel__submit(L, &group,
+                     cel__kernel_work(&call, list.access, list.n, group.fold));
 }
 
 /* Effects off a Lua array: object and order, object and order... */

@@ -68,7 +68,7 @@ typedef struct cel__kernel_call {
 /* The work, of a module that was suited; puts reducers into the accesses. The
  * caller owns it. */
 cel_work *cel__kernel_work(const cel__kernel_call *call, cel_access *access,
-                           uint32_t accesses);
+                           uint32_t accesses, int32_t fold);
 
 /* Items of its work groups; 0: without. */
 int32_t cel__items_of(const cel_lua_division *division);

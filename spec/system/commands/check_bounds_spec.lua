@@ -6,7 +6,8 @@ local name = scratch.path(".lua")
 
 local function run(text, options)
   scratch.write(name, 'local celer = require "celer"\nlocal q = celer.queue()\n' .. text)
-  local args = { "run", "--check-bounds", name }
+  local args = { "run", "--check-bounds", unpack(options and options.words or {}) }
+  args[#args + 1] = name
   local r = celer.run(args, { ranks = options and options.ranks })
   os.remove(name)
   return r
@@ -41,14 +42,14 @@ describe("celer run --check-bounds", function()
       local r = run(case:format(3), { ranks = ranks or nil })
       assert.equal(1, r.status)
       assert.is_false(r.timed_out)
-      local item, element = r.stderr:match(
-        "%.lua:12: kernel shift: item %((%d, %d)%) touches element %((%d, %d+)%) of "
-        .. "argument 1, in<float, 2>, whose mapper promises %[%d, %d%) x %[0, 8%) to this chunk; "
-        .. "the buffer is u\n")
-      assert.is_not_nil(item, r.stderr)
-      assert.equal(item:match("%d"), element:match("%d"))
-      assert.equal(tonumber(item:match("%d$")) + 3, tonumber(element:match("%d+$")))
-      assert.is_true(tonumber(element:match("%d+$")) >= 8)
+      local row, column, touched_row, touched, ends = r.stderr:match(
+        "%.lua:12: kernel shift: item %((%d), (%d)%) touches element %((%d), (%d+)%) of "
+        .. "argument 1, in<float, 2>, whose mapper promises %[%d, %d%) x %[%d, (%d)%) to this "
+        .. "chunk; the buffer is u\n")
+      assert.is_not_nil(row, r.stderr)
+      assert.equal(row, touched_row)
+      assert.equal(column + 3, tonumber(touched))
+      assert.is_true(tonumber(column) < tonumber(ends) and tonumber(touched) >= tonumber(ends))
     end)
   end
 
@@ -81,6 +82,35 @@ q:wait()
     assert.matches("item %(0%) touches element %(5%) of argument 1, in<int, 1>, "
       .. "whose mapper promises nothing", r.stderr)
   end)
+
+  -- On one rank and device the chunk is the whole range. The read is wrong in the last step.
+  for mapper, rows in pairs { ["celer.one_to_one"] = 1, ["celer.clamped(1, 0)"] = 0 } do
+    for _, n in ipairs { 2, 3, 61 } do
+      it(("finds on one device what several would read wrongly: %s of %d"):format(mapper, n),
+        function()
+          local text = ([==[
+local n, mapper = @N, @MAPPER
+local u, v = celer.buffer("double", { n, n }, { init = 1 }), celer.buffer("double", { n, n })
+local k = celer.kernel [=[
+  kernel void next(item<2> it, in<double, 2> u, out<double, 2> v, int far) {
+    const int i = min(it[0] + far * @ROWS, @N - 1), j = min(it[1] + far * (1 - @ROWS), @N - 1);
+    v(it[0], it[1]) = u(i, j);
+  }
+]=]
+for t = 1, 20 do
+  q:submit(function(cg)
+    cg:parallel_for({ n, n }, k, cg:read(u, mapper), cg:discard_write(v), t == 20 and 1 or 0)
+  end)
+  u, v = v, u
+end
+q:wait()
+]==]):gsub("@(%u+)", { N = tostring(n), MAPPER = mapper, ROWS = tostring(rows) })
+          local r = run(text, { words = { "--devices", celer.devices(1) } })
+          assert.matches("%.lua:13: kernel next: item .- whose mapper promises", r.stderr)
+          assert.equal(1, r.status)
+        end)
+    end
+  end
 
   it("names the item of a tile, in whichever step", function()
     local r = run([==[

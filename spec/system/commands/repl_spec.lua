@@ -436,9 +436,9 @@ describe("what ends a script", function()
     local gone = "\nceler: after that buffers and host objects are gone; variables, functions "
       .. "and kernels are still there"
     for number = 9, 15, 6 do -- also a second time
-      assert.equal("celer: session:6: kernel off: item (7) touches element (12) of argument 1, "
-        .. "inout<int, 1>, whose mapper promises [0, 8) to this chunk; the buffer is u" .. gone,
-        t:enter("go(off) q:wait()", number))
+      assert.matches("^celer: session:6: kernel off: item %(7%) touches element %(12%) of "
+        .. "argument 1, inout<int, 1>, whose mapper promises %[%d, 8%) to this chunk; the buffer "
+        .. "is u" .. gone .. "$", t:enter("go(off) q:wait()", number))
       assert.equal(("celer: session:%d: the buffer went with the work that failed; make it "
         .. "anew"):format(number), t:enter("q:wait(u)", number + 1))
       assert.matches("what the future is of went with", t:enter("f:get()", number + 2))

@@ -93,6 +93,43 @@ describe("a sample of a kernel's first launches", function()
     end
   end)
 
+  -- Chunks are whole rows, and within those the mapper promises an item no others. Line 13.
+  it("finds what is wrong where tasks are carried out together", function()
+    prepare([==[
+local hints = { any = {}, alone = { fold = 1 }, together = { fold = 8 } }
+local n, q = 64, celer.queue()
+local u, v = celer.buffer("double", { n, n }, { init = 1 }), celer.buffer("double", { n, n })
+local k = celer.kernel [[
+  kernel void slide(item<2> it, in<double, 2> u, out<double, 2> v) {
+    v(it[0], it[1]) = u(it[0], min(it[1] + 1, it.range(1) - 1));
+  }
+]]
+for word in (arg[1] or "any"):gmatch "%w+" do
+  q:hint(hints[word])
+  for step = 1, 10 do
+    q:submit(function(cg) cg:parallel_for({ n, n }, k, cg:read(u), cg:discard_write(v)) end)
+    u, v = v, u
+  end
+  print(q:wait(u)(0, 0))
+end
+]==])
+    for _, words in ipairs { {}, { "together" }, { "alone together" } } do
+      local r = run { after = words }
+      assert.equal(1, r.status, r.stdout)
+      local i, j, ti, tj, box = r.stderr:match("kernel slide: item %((%d+), (%d+)%) touches element "
+        .. "%((%d+), (%d+)%) of argument 1, in<double, 2>, whose mapper promises (%b[) x %b[)) to "
+        .. "the chunk %b[) x %b[): it is wrong where tasks are carried out together; let the "
+        .. "mapper give all that each item touches, or give the task the hint fold = 1; ")
+      assert.is_not_nil(i, r.stderr)
+      assert.equal(i, ti)
+      assert.equal(j + 1, tonumber(tj))
+      assert.equal(("[%d, %d) x [%d, %d)"):format(i, i + 1, j, j + 1), box)
+      assert.equal(words[1] == "alone together" and "1\n" or "", r.stdout)
+    end
+    passes(run { after = { "alone" } }, "1\n")
+    passes(run { words = { "--fold", "1" } }, "1\n")
+  end)
+
   for _, shape in ipairs { { 2 }, { 3 }, { 1, 3 }, { 2, 2 } } do
     local ranks, devices = shape[1], shape[2] or 1
     it(("ends the job of %d ranks with %d devices"):format(ranks, devices), function()
