@@ -116,10 +116,11 @@ end
     for _, words in ipairs { {}, { "together" }, { "alone together" } } do
       local r = run { after = words }
       assert.equal(1, r.status, r.stdout)
-      local i, j, ti, tj, box = r.stderr:match("kernel slide: item %((%d+), (%d+)%) touches element "
-        .. "%((%d+), (%d+)%) of argument 1, in<double, 2>, whose mapper promises (%b[) x %b[)) to "
-        .. "the chunk %b[) x %b[): it is wrong where tasks are carried out together; let the "
-        .. "mapper give all that each item touches, or give the task the hint fold = 1; ")
+      local i, j, ti, tj, box = r.stderr:match("kernel slide: item %((%d+), (%d+)%) touches "
+        .. "element %((%d+), (%d+)%) of argument 1, in<double, 2>, whose mapper promises "
+        .. "(%b[) x %b[)) to the chunk %b[) x %b[): it is wrong where tasks are carried out "
+        .. "together; let the mapper give all that each item touches, or give the task the hint "
+        .. "fold = 1; ")
       assert.is_not_nil(i, r.stderr)
       assert.equal(i, ti)
       assert.equal(j + 1, tonumber(tj))
