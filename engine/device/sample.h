@@ -2,8 +2,10 @@
  *
  * A task is right on any number of ranks and devices only if each item touches
  * what the mapper gives for the least chunk that the item may be part of, its
- * *unit*: of each dimension that may be cut one granule, of others all. On one
- * rank the chunk is the whole range, and nothing shows. So in the first
+ * *unit*: of each dimension that may be cut one granule, of others all. Where
+ * tasks may be carried out together (fold/shape.h) it is right only if that
+ * holds for one item of those others, too. On one rank the chunk is the whole
+ * range, and nothing shows. So in the first
  * launches of a kernel a few items, the chunk's corners among them, are
  * computed by a build of it whose accessors know what the mappers give for the
  * item's unit (kernels/sample.cuh). On the processor they stand in for those of
