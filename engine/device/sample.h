@@ -5,17 +5,17 @@
  * *unit*: of each dimension that may be cut one granule, of others all. Where
  * tasks may be carried out together (fold/shape.h) it is right only if that
  * holds for one item of those others, too. On one rank the chunk is the whole
- * range, and nothing shows. So in the first
- * launches of a kernel a few items, the chunk's corners among them, are
- * computed by a build of it whose accessors know what the mappers give for the
- * item's unit (kernels/sample.cuh). On the processor they stand in for those of
- * the real build; whatever reduces is computed in the same order. On a GPU they
- * are computed once more and nothing of that is kept, as another build
- * contracts in another way: kernels that read what they write are left out.
+ * range, and nothing shows. So in the first launches of a kernel a few items,
+ * the chunk's corners among them, are computed by a build of it whose accessors
+ * know what the mappers give for the item's unit (kernels/sample.cuh). On the
+ * processor they stand in for those of the real build; whatever reduces is
+ * computed in the same order. On a GPU they are computed once more and nothing
+ * of that is kept, as another build contracts in another way: kernels that read
+ * what they write are left out.
  *
  * Invariants: each item of a chunk takes effect once; the results have the bits
  * that they have without sampling; what is reported is wrong under a split that
- * the task permits.
+ * the task permits, or in a fold.
  *
  * Cost: items whose check would take longer than is left of 20 ms and 1 % of
  * the time since the start are left to the real build.
