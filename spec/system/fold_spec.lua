@@ -124,7 +124,7 @@ print(table.concat(text, " "))
     local drawn = celer.run { "graph", "--graph", "command", "--fold", "4", path }.stdout
     assert.matches("step x4", drawn, 1, true)
     local tasks = celer.run { "graph", "--fold", "4", path }.stdout
-    assert.is_nil(tasks:find("x4", 1, true))
+    assert.is_nil(tasks:find("step x4", 1, true))
   end)
 
   it("refuses hints and options that are none", function()

@@ -205,7 +205,9 @@ end
       assert.matches("m.lua:11: .*touches", r.stdout .. r.stderr)
     end
     local r = run({ "run", "--check-bounds" }, "far", "-2")
-    assert.matches("kernel f: item %([01]%) touches element %(%-[12]%) of argument 1, near<int, 1>",
-      r.stderr)
+    local item, element, begins = r.stderr:match("kernel f: item %((%d+)%) touches element "
+      .. "%((%-?%d+)%) of argument 1, near<int, 1>, whose mapper promises %[(%-?%d+), ")
+    assert.equal(item - 2, tonumber(element), r.stderr)
+    assert.is_true(tonumber(element) < tonumber(begins), r.stderr)
   end)
 end)

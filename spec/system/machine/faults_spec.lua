@@ -216,7 +216,8 @@ q:wait()]==], { FAKE_FAULT = 1, FAKE_SILENT = 1 })
   end)
 
   on_fake("with checks was given all that its accessors touched", function()
-    local text = said(shift(3), { FAKE_FAULT = 3 }, { "--check-bounds" })
+    -- Each task is of 3 parts.
+    local text = said(shift(3), { FAKE_FAULT = 7 }, { "--check-bounds" })
     assert.truthy(text:find("The task later 3 was given", 1, true), text)
     assert.truthy(text:find("by accessors were within their boxes", 1, true), text)
   end)
