@@ -105,12 +105,15 @@ int64_t cel__sample_units(const cel_task *task, const cel_box *items,
 
 cel_box cel__sample_nth_unit(const cel_task *task, const cel__units *units,
                              int64_t n) {
-  int64_t at[CEL_DIMS];
+  cel_box unit;
   for (int d = CEL_DIMS - 1; d >= 0; --d) {
-    at[d] = units->first[d] + n % units->count[d] * units->step[d];
+    int64_t end = task->range.max[d];
+    unit.min[d] = units->first[d] + n % units->count[d] * units->step[d];
+    unit.max[d] = unit.min[d] + units->step[d];
+    if (unit.max[d] > end) unit.max[d] = end;
     n /= units->count[d];
   }
-  return cel__sample_unit(task, at);
+  return unit;
 }
 
 static int32_t promise(const cel_access *access, const cel_box *unit,

@@ -536,7 +536,8 @@ static cel_status put_in_parts(const putting *p, const cel_job *job) {
   cel_view *view = cel_alloc((size_t)call->views * sizeof *view + 1);
   cel_status status = CEL_E_OK;
   one.call.view = view;
-  for (int32_t i = 0; i < n && status == CEL_E_OK; ++i) {
+  for (int32_t i = 0; i < n && status == CEL_E_OK && *p->lost == CUDA_SUCCESS;
+       ++i) {
     one.call.chunk = part[i];
     cel__sample_views(call->sample->task, &part[i], call->view, call->views,
                       view);
