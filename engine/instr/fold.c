@@ -289,10 +289,10 @@ static cel_status add_seam(cel_instr_graph *graph, const cel_command *command,
 
 static cel_status add_sweep(cel_instr_graph *graph, const cel_command *command,
                             const sweep *w) {
+  const cel_box all = w->ring ? *range_of(w) : hull_of(w);
   for (int64_t i = 0; i < w->bands; ++i) {
     int64_t b = w->up ? i : w->bands - 1 - i;
     for (int32_t s = w->first; s < w->last; ++s) {
-      cel_box all = w->ring ? *range_of(w) : cel_fold_box(w->fold, s, w->chunk);
       int64_t min = all.min[0] + (w->ring ? w->lead[s] : 0);
       int64_t max = all.max[0] - (w->ring ? w->lag[s] : 0);
       CEL_TRY(add_rows(graph, command, w, s, edge(w, s, b, min, max),

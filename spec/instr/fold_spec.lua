@@ -37,10 +37,12 @@ describe("the steps of a fold", function()
     m.chunk = rows and ffi.new("cel_box", { { rows[1], 0, 0 }, { rows[2], WIDTH, 1 } })
     local u = m:buffer({ ROWS, WIDTH }, { init = true })
     local v = m:buffer({ ROWS, WIDTH }, { init = true })
-    for _ = 1, steps do
+    local reads = config.reads or grown(1, 0)
+    for step = 0, steps - 1 do
+      if config.at then reads = config.at(step) end
       m:submit({ range = { ROWS, WIDTH }, work = work, fold = fold, split = config.split,
         granularity = config.granularity,
-        { u, "read", config.reads or grown(1, 0), { clamp = true } },
+        { u, "read", reads, { clamp = true } },
         { v, "discard_write", same(2) } })
       u, v = v, u
     end
@@ -102,31 +104,57 @@ describe("the steps of a fold", function()
     assert.is_true(inner > STEPS and outer > inner, ("%d, %d"):format(inner, outer))
   end)
 
+  -- Two folds, whose steps read as far as `far` says of step 0 and so on, find what the steps
+  -- before them have left. False: steps did not go in bands.
+  local function finds(config, far)
+    local _, chunks, tasks = copied(STEPS, 2 * STEPS, config)
+    local step, n = {}, 0
+    for _, id in ipairs(tasks) do step[id] = true end
+    for id = 0, 99 do if step[id] then step[id], n = n, n + 1 end end
+    local left = { [0] = {}, {} } -- of both buffers: by which step each row is
+    for i, chunk in ipairs(chunks) do
+      local s, from, to = step[tasks[i]], chunk:match "^(%d+):(%d+) "
+      local own, first = s - s % STEPS, s % STEPS == 0
+      local below, above = far(s)
+      for row = from - below, to - 1 + above do
+        local by = left[s % 2][row % ROWS] or -1
+        assert.is_true(first and by < own or by == s - 1, ("step %d reads row %d of step %d")
+          :format(s, row, by))
+      end
+      for row = from, to - 1 do left[1 - s % 2][row] = s end
+    end
+    assert.equal(2 * STEPS, n)
+    return #chunks > 4 * STEPS
+  end
+
   it("read around ends what the step before has left there", function()
     for below = 0, 3 do
       for above = 0, 3 do
         for _, rows in ipairs { { 0, 64 }, { 23, ROWS }, { 24, ROWS }, { 30, ROWS },
           { 0, ROWS - 22 }, { 64, 192 }, { 0, ROWS } } do
-          local _, chunks, tasks = copied(STEPS, 2 * STEPS,
-            { reads = around(below, above), rows = rows, capacity = 14 * 1024 })
-          local step, n = {}, 0
-          for _, id in ipairs(tasks) do step[id] = true end
-          for id = 0, 99 do if step[id] then step[id], n = n, n + 1 end end
-          local left = { [0] = {}, {} } -- of both buffers: by which step each row is
-          for i, chunk in ipairs(chunks) do
-            local s, from, to = step[tasks[i]], chunk:match "^(%d+):(%d+) "
-            local own, first = s - s % STEPS, s % STEPS == 0
-            for row = from - below, to - 1 + above do
-              local by = left[s % 2][row % ROWS] or -1
-              assert.is_true(first and by < own or by == s - 1, ("step %d reads row %d of step %d")
-                :format(s, row, by))
-            end
-            for row = from, to - 1 do left[1 - s % 2][row] = s end
-          end
-          assert.equal(2 * STEPS, n)
+          finds({ reads = around(below, above), rows = rows, capacity = 14 * 1024 },
+            function() return below, above end)
         end
       end
     end
+  end)
+
+  -- The last step needs rows of the other end, and goes in no bands with the others.
+  it("compute rows at the other end that a later step alone reads", function()
+    local function is_last(s) return s % STEPS == STEPS - 1 end
+    local function at(s) return is_last(s) and around(20, 20) or same(2) end
+    local function far(s)
+      if is_last(s) then return 20, 20 end
+      return 0, 0
+    end
+    local banded = 0
+    for _, rows in ipairs { { 0, 128 }, { 128, ROWS }, { 64, 192 }, { 0, ROWS } } do
+      for capacity = 3, 14 do
+        local bands = finds({ at = at, rows = rows, capacity = capacity * 1024 }, far)
+        banded = banded + (bands and 1 or 0)
+      end
+    end
+    assert.is_true(banded > 20, banded)
   end)
 
   it("go one after another where rows must not be divided", function()
