@@ -133,6 +133,13 @@ struct cel_backend {
   /* Bytes that are to be committed in each memory at once, in whole grains; 0:
    * as many as there are. Whoever reserves and commits keeps to it. */
   uint64_t capacity[1 + CEL_DEVICES];
+  /* Arrays of at least so many bytes, with rows of at least so many, are to
+   * begin so that their second element begins a cache line: loops over rows
+   * begin there, and their first item is computed apart (kernels/loop.cuh).
+   * Whoever reserves sees to it. 0 and 0: they are not; nor with a grain. */
+  struct {
+    uint64_t bytes, row;
+  } shifted;
   /* Memory of at least `bytes`, page-aligned where large, committed as it is
    * touched, uninitialised. CEL_E_MEMORY says how much was asked and what is
    * free. */

@@ -19,6 +19,7 @@
 typedef struct cel_reserved {
   int32_t memory;
   uint64_t bytes;
+  uint64_t shift; /* so many bytes of the memory lie before each address */
   void *address;
   const cel_buffer *buffer;
   bool whole;         /* has all its memory, always */

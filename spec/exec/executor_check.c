@@ -1,4 +1,4 @@
-/* executor_check issue [COUNT] | failure | memory
+/* executor_check issue [COUNT] | failure | memory | shifted
  *
  * The executor on random instruction graphs, over a backend and a transport
  * that check every issue against a model of what is complete. Run by
@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "exec/executor.h"
+#include "exec/reserved.h"
 
 enum {
   MOST = 400,
@@ -715,12 +716,92 @@ static int check_memory(void) {
   return 0;
 }
 
+static struct {
+  void *at;
+  uint64_t bytes;
+} reserved;
+
+static cel_status reserve_lines(cel_backend *b, int32_t memory, uint64_t bytes,
+                                void **out) {
+  (void)b, (void)memory;
+  reserved.at = *out = cel_alloc_lines(bytes);
+  reserved.bytes = bytes;
+  return CEL_E_OK;
+}
+
+static void release_lines(cel_backend *b, int32_t memory, void *p,
+                          uint64_t bytes) {
+  (void)b, (void)memory;
+  if (p != reserved.at || bytes != reserved.bytes)
+    wrong("releases something else", bytes);
+  cel_free(p);
+}
+
+/* Arrays of long rows begin so that their second element begins a line, also in
+ * memory that another one leaves them. */
+static int check_shifted(void) {
+  enum { BYTES = 6144 };
+  static const struct {
+    int32_t dims;
+    uint32_t size;
+    cel_box layout;
+    uint64_t begins; /* so many bytes behind a line's beginning */
+  } as[] = {
+      {2, 4, {{0, 0, 0}, {6, 256, 1}}, 60},
+      {2, 8, {{5, 2, 0}, {11, 130, 1}}, 56},
+      {1, 8, {{0, 0, 0}, {768, 1, 1}}, 0},
+      {2, 12, {{0, 0, 0}, {4, 128, 1}}, 52},
+      {3, 1, {{3, 1, 0}, {6, 2, 2048}}, 63},
+      {2, 4, {{0, 0, 0}, {12, 128, 1}}, 0},
+      {2, 96, {{0, 0, 0}, {1, 64, 1}}, 32},
+      {2, 64, {{0, 0, 0}, {2, 48, 1}}, 0},
+  };
+  enum { LAYOUTS = sizeof as / sizeof as[0] };
+  static cel_buffer of[LAYOUTS];
+  cel_backend b = {.reserve = reserve_lines,
+                   .release = release_lines,
+                   .shifted = {BYTES, 1024}};
+  cel_reserved_list list = {0};
+  for (uint64_t i = 0; i < LAYOUTS; ++i) {
+    of[i] = (cel_buffer){.dims = as[i].dims, .element_size = as[i].size};
+    allocations[i] = (cel_allocation){
+        .buffer = &of[i], .layout = as[i].layout, .reserve = BYTES};
+  }
+  for (uint64_t i = 0; i < LAYOUTS; ++i)
+    for (uint64_t k = 0; k < LAYOUTS; ++k) {
+      cel_allocation *a = &allocations[i], *heir = &allocations[k];
+      cel_instr instr = {.kind = CEL_INSTR_ALLOC, .memory.allocation = a};
+      if (cel_reserved_change(&list, &b, &instr) != CEL_E_OK) abort();
+      memset(a->address, 1, BYTES);
+      if ((uintptr_t)a->address % 64 != as[i].begins) wrong("begins there", i);
+      if (k != i && !cel_reserved_hand_on(&list, &b, a, heir))
+        wrong("is not handed on", i);
+      memset(heir->address, 1, BYTES);
+      if ((uintptr_t)heir->address % 64 != as[k].begins)
+        wrong("begins there", k);
+      instr.kind = CEL_INSTR_FREE;
+      instr.memory.allocation = heir;
+      if (cel_reserved_change(&list, &b, &instr) != CEL_E_OK) abort();
+    }
+  allocations[0].reserve = b.shifted.bytes - 1;
+  cel_instr instr = {.kind = CEL_INSTR_ALLOC, .memory.allocation = allocations};
+  if (cel_reserved_change(&list, &b, &instr) != CEL_E_OK) abort();
+  if ((uintptr_t)allocations[0].address % 64 != 0 ||
+      reserved.bytes != BYTES - 1)
+    wrong("is too small", 0);
+  cel_reserved_release(&list, &b);
+  printf("%d pairs\n", LAYOUTS * LAYOUTS);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "issue") == 0)
     return check_issues(argc > 2 ? atoi(argv[2]) : 300);
   if (strcmp(what, "failure") == 0) return check_failure();
   if (strcmp(what, "memory") == 0) return check_memory();
-  fprintf(stderr, "executor_check issue [COUNT] | failure | memory\n");
+  if (strcmp(what, "shifted") == 0) return check_shifted();
+  fprintf(stderr,
+          "executor_check issue [COUNT] | failure | memory | shifted\n");
   return 2;
 }
