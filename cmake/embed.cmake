@@ -56,6 +56,30 @@ cel__embedded_count:
   target_sources(${target} PRIVATE "${source}")
 endfunction()
 
+# cel_bytecode(out_variable name=path...): NAME.bc=PATH for each module of Lua in
+# lua/, and for those given; the file that the build makes of it is what LuaJIT
+# makes of the text, and loads in a tenth of the time.
+function(cel_bytecode out_variable)
+  set(script "${CMAKE_CURRENT_SOURCE_DIR}/cmake/bytecode.lua")
+  file(GLOB_RECURSE modules CONFIGURE_DEPENDS
+    RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" lua/*.lua)
+  list(TRANSFORM modules REPLACE "(.+)" "\\1=${CMAKE_CURRENT_SOURCE_DIR}/\\1")
+  set(list)
+  foreach(module IN LISTS modules ARGN)
+    string(REGEX MATCH "^lua/(([^=]*)[.]lua)=(.*)$" module "${module}")
+    set(name "${CMAKE_MATCH_1}")
+    set(stem "${CMAKE_MATCH_2}")
+    set(path "${CMAKE_MATCH_3}")
+    set(made "${CMAKE_CURRENT_BINARY_DIR}/lua/${stem}.bc")
+    get_filename_component(folder "${made}" DIRECTORY)
+    file(MAKE_DIRECTORY "${folder}")
+    add_custom_command(OUTPUT "${made}" DEPENDS "${path}" "${script}" VERBATIM
+      COMMAND "${LUAJIT_PROGRAM}" "${script}" "${path}" "${made}" "${name}")
+    list(APPEND list "lua/${stem}.bc=${made}")
+  endforeach()
+  set(${out_variable} "${list}" PARENT_SCOPE)
+endfunction()
+
 # cel_kernel_headers(out_variable): NAME=PATH for each header in kernels/; the
 # file that the build makes of it has what it includes from there in its place.
 function(cel_kernel_headers out_variable)

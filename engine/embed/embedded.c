@@ -17,7 +17,3 @@ const cel_embedded *cel_embedded_find(const char *name) {
   return bsearch(name, cel__embedded_files, cel__embedded_count,
                  sizeof *cel__embedded_files, compare);
 }
-
-const cel_embedded *cel_embedded_at(size_t i) {
-  return i < cel__embedded_count ? &cel__embedded_files[i] : NULL;
-}

@@ -1,7 +1,9 @@
-/* embedded.h -- the Lua sources and kernel headers, carried inside libceler.
+/* embedded.h -- the Lua sources, their bytecode and the kernel headers, carried
+ * inside libceler.
  *
  * So that one library and one command are a whole installation. Names are paths
- * from the project root: "lua/celer/init.lua", "kernels/celer.cuh".
+ * from the project root: "lua/celer/init.lua", "kernels/celer.cuh"; bytecode
+ * has "lua/celer/init.bc".
  *
  * Invariants: names are sorted and unique; `data` has a zero byte after its
  * `size` bytes; all of it is static.
@@ -22,8 +24,5 @@ typedef struct cel_embedded {
 
 /* The file of that name, or null. Thread: any. */
 const cel_embedded *cel_embedded_find(const char *name);
-
-/* The i-th file in the order of names, or null past the last. Thread: any. */
-const cel_embedded *cel_embedded_at(size_t i);
 
 #endif

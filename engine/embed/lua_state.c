@@ -47,27 +47,35 @@ const cel_transport *cel__transport_of(lua_State *L) {
   return session != NULL ? session->transport : get_registry(L, &transport_key);
 }
 
+/* Whether LuaJIT is the one that compiled the library's bytecode, and not one
+ * that was installed since. */
+static bool takes_bytecode(lua_State *L) {
+  lua_getglobal(L, "jit");
+  lua_getfield(L, -1, "version");
+  lua_getfield(L, -2, "arch");
+  lua_pushfstring(L, "%s %s", lua_tostring(L, -2), lua_tostring(L, -1));
+  bool same = strcmp(lua_tostring(L, -1), CEL_LUAJIT) == 0;
+  lua_pop(L, 4);
+  return same;
+}
+
 /* package.loaders entry: modules inside the library. "celer.x.y" is
- * lua/celer/x/y.lua, "celer" is lua/celer/init.lua. */
+ * lua/celer/x/y.lua, "celer" is lua/celer/init.lua; or their bytecode. */
 static int search_embedded(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
-  char path[256], chunk[260];
-  if (strcmp(name, "celer") == 0)
-    snprintf(path, sizeof path, "lua/celer/init");
-  else if (strncmp(name, "celer.", 6) == 0)
-    snprintf(path, sizeof path, "lua/celer/%s", name + 6);
-  else
-    return 0;
-  for (char *c = path; *c != '\0'; ++c)
-    if (*c == '.') *c = '/';
-  strncat(path, ".lua", sizeof path - strlen(path) - 1);
-  const cel_embedded *file = cel_embedded_find(path);
+  const bool compiled = lua_toboolean(L, lua_upvalueindex(1));
+  const bool whole = strcmp(name, "celer") == 0;
+  if (!whole && strncmp(name, "celer.", 6) != 0) return 0;
+  luaL_gsub(L, whole ? "celer.init" : name, ".", "/");
+  const char *module = lua_tostring(L, -1);
+  const cel_embedded *file = cel_embedded_find(
+      lua_pushfstring(L, "lua/%s.%s", module, compiled ? "bc" : "lua"));
   if (file == NULL) {
     lua_pushfstring(L, "\n\tno module '%s' in celer", name);
     return 1;
   }
-  snprintf(chunk, sizeof chunk, "=%s", path + 4);
-  if (luaL_loadbuffer(L, file->data, file->size, chunk) != 0)
+  if (luaL_loadbuffer(L, file->data, file->size,
+                      lua_pushfstring(L, "=%s.lua", module)) != 0)
     return lua_error(L);
   return 1;
 }
@@ -80,7 +88,8 @@ static void add_searcher(lua_State *L, lua_CFunction open_core) {
     lua_rawgeti(L, -1, i);
     lua_rawseti(L, -2, i + 1);
   }
-  lua_pushcfunction(L, search_embedded);
+  lua_pushboolean(L, takes_bytecode(L));
+  lua_pushcclosure(L, search_embedded, 1);
   lua_rawseti(L, -2, 2);
   lua_pop(L, 1);
   lua_getfield(L, -1, "preload");

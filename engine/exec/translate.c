@@ -88,7 +88,7 @@ bool cel_translate_use(const cel_access *access, cel_fold_view *out) {
 static void translate_uses(cel_record *record, const cel_task *task) {
   record->job.use = NULL;
   record->job.together = 0;
-  if (task->fold == 1 || !task->work->alike || task->effects > 0) return;
+  if (!cel_fold_may_join(task)) return;
   cel_vec_clear(&record->uses);
   for (uint32_t i = 0; i < task->accesses; ++i) {
     cel_fold_view use;

@@ -17,19 +17,11 @@ void cel__fold_chain_clear(cel__fold_chain *chain) {
 
 /* ---- one task ------------------------------------------------------------ */
 
-/* What it computes is a matter of its accesses alone, item by item. */
-static bool is_itemwise(const cel_work *work) {
-  return work != NULL && work->alike && !work->lua && work->work_group[0] == 0;
-}
-
-static bool has_steps_range(const cel_task *task) {
+bool cel__fold_may_be_step(const cel_task *task) {
   return task->kind == CEL_TASK_KERNEL && task->placement == CEL_PLACE_SPLIT &&
          task->dims > 0 && task->oversubscribe <= 1 && task->home == NULL &&
-         !task->listed && task->effects == 0 && task->collective_group == 0;
-}
-
-bool cel__fold_may_be_step(const cel_task *task) {
-  return task->fold != 1 && has_steps_range(task) && is_itemwise(task->work);
+         !task->listed && task->collective_group == 0 &&
+         cel_fold_may_join(task);
 }
 
 bool cel__fold_ends(const cel_task *task) {

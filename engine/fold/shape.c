@@ -37,12 +37,16 @@ bool cel_fold_has_shape(const cel_access *access, uint32_t n) {
   return true;
 }
 
-bool cel_fold_is_itemwise(const cel_task *task) {
+bool cel_fold_may_join(const cel_task *task) {
   const cel_work *work = task->work;
-  if (task->fold == 1 || task->placement != CEL_PLACE_SPLIT || work == NULL ||
-      !work->alike || work->work_group[0] > 0 || task->effects > 0)
-    return false;
+  return task->fold != 1 && task->effects == 0 && work != NULL && work->alike &&
+         !work->lua && work->work_group[0] == 0;
+}
+
+bool cel_fold_is_itemwise(const cel_task *task) {
   cel_reach reach;
+  if (task->placement != CEL_PLACE_SPLIT || !cel_fold_may_join(task))
+    return false;
   for (uint32_t i = 0; i < task->accesses; ++i)
     if (cel_mode_produces(task->access[i].mode) &&
         cel_fold_role_of(&task->access[i], &reach) == CEL_FOLD_OTHER)

@@ -1,0 +1,11 @@
+-- bytecode.lua -- compiles a module of Lua: luajit cmake/bytecode.lua FROM TO NAME
+--
+-- NAME is what messages call it. Lines and names of variables stay.
+local from, to, name = ...
+
+local source = assert(io.open(from, "rb"))
+local code = assert(loadstring(source:read "*a", "=" .. name))
+source:close()
+local made = assert(io.open(to, "wb"))
+assert(made:write(string.dump(code)))
+assert(made:close())
