@@ -10,7 +10,8 @@ pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_program(LUAJIT_PROGRAM luajit REQUIRED)
 execute_process(
-  COMMAND "${LUAJIT_PROGRAM}" -e "io.write(jit.version, ' ', jit.arch)"
+  COMMAND "${LUAJIT_PROGRAM}" -e
+    "io.write(jit.version, ' ', jit.arch, ' ', tostring(require 'ffi'.abi 'gc64'))"
   OUTPUT_VARIABLE LUAJIT_FULL_VERSION)
 # A module of Lua, which the library carries, where LuaJIT finds it now.
 execute_process(

@@ -133,10 +133,11 @@ struct cel_backend {
   /* Bytes that are to be committed in each memory at once, in whole grains; 0:
    * as many as there are. Whoever reserves and commits keeps to it. */
   uint64_t capacity[1 + CEL_DEVICES];
-  /* Arrays of at least so many bytes, with rows of at least so many, are to
-   * begin so that their second element begins a cache line: loops over rows
-   * begin there, and their first item is computed apart (kernels/loop.cuh).
-   * Whoever reserves sees to it. 0 and 0: they are not; nor with a grain. */
+  /* Arrays of at least `bytes`, with rows of at least `row` bytes, begin so
+   * that their second element begins a cache line. A loop over a whole row
+   * computes its first item apart (kernels/loop.cuh), so its vectors lie in
+   * whole lines then. exec/reserved.c places them. row 0: none are shifted, as
+   * always where there is a grain. */
   struct {
     uint64_t bytes, row;
   } shifted;

@@ -9,6 +9,8 @@
 #include "base/amount.h"
 #include "tuning.h"
 
+enum { HUGE_PAGE = 2 << 20 };
+
 static uint64_t available(void) {
   FILE *file = fopen("/proc/meminfo", "r");
   if (file == NULL) return 0;
@@ -53,18 +55,26 @@ cel_status cel_memory_fits(uint64_t bytes) {
                   asked, has);
 }
 
+/* In whole huge pages: Linux lets only such begin with one. */
+static uint64_t mapped(uint64_t bytes) {
+  if (bytes < CEL_TUNE_HUGE_PAGES) return bytes;
+  return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
 cel_status cel__memory_map(uint64_t bytes, void **out) {
   if (bytes > SIZE_MAX / 2) return fail(bytes);
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+  void *p = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return fail(bytes);
-  if (bytes >= CEL_TUNE_HUGE_PAGES) madvise(p, bytes, MADV_HUGEPAGE);
+  /* What is left of the last one is had as it is touched. */
+  if (bytes >= CEL_TUNE_HUGE_PAGES)
+    madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
   *out = p;
   return CEL_E_OK;
 }
 
 void cel__memory_unmap(void *p, uint64_t bytes) {
-  munmap(p, bytes);
+  munmap(p, mapped(bytes));
 }
 
 void cel__memory_vacate(void *p, uint64_t bytes) {

@@ -50,12 +50,11 @@ const cel_transport *cel__transport_of(lua_State *L) {
 /* Whether LuaJIT is the one that compiled the library's bytecode, and not one
  * that was installed since. */
 static bool takes_bytecode(lua_State *L) {
-  lua_getglobal(L, "jit");
-  lua_getfield(L, -1, "version");
-  lua_getfield(L, -2, "arch");
-  lua_pushfstring(L, "%s %s", lua_tostring(L, -2), lua_tostring(L, -1));
-  bool same = strcmp(lua_tostring(L, -1), CEL_LUAJIT) == 0;
-  lua_pop(L, 4);
+  static const char own[] = "return jit.version .. ' ' .. jit.arch .. ' ' .. "
+                            "tostring(require 'ffi'.abi 'gc64')";
+  bool same = luaL_dostring(L, own) == 0 &&
+              strcmp(lua_tostring(L, -1), CEL_LUAJIT) == 0;
+  lua_pop(L, 1);
   return same;
 }
 

@@ -52,11 +52,13 @@ void cel_reserved_say(const cel_reserved_list *list, int32_t memory, char *text,
 /* ---- where arrays begin -------------------------------------------------- */
 
 static bool may_shift(const cel_backend *b, uint64_t bytes) {
+  cel_assert(b->grain == 0 || b->shifted.row == 0);
   return b->shifted.row > 0 && bytes >= b->shifted.bytes;
 }
 
 /* Bytes before an allocation's first element, whose second one then begins a
- * cache line. Both are as aligned as elements have to be. */
+ * cache line. Both are as aligned as elements have to be. Of one dimension most
+ * loops begin in the middle, and at a line as it is. */
 static uint64_t shift_of(const cel_backend *b, const cel_allocation *a) {
   const int32_t dims = a->buffer->dims;
   const uint64_t size = a->buffer->element_size;
@@ -66,7 +68,8 @@ static uint64_t shift_of(const cel_backend *b, const cel_allocation *a) {
   return row < b->shifted.row ? 0 : (CEL_LINE - size % CEL_LINE) % CEL_LINE;
 }
 
-/* What takes so many bytes may have any shift. */
+/* Bytes to reserve for an array of so many. There is room for any shift, as an
+ * heir of the same size may need another. */
 static uint64_t room_of(const cel_backend *b, uint64_t bytes) {
   return may_shift(b, bytes) ? bytes + CEL_LINE : bytes;
 }

@@ -28,13 +28,13 @@ typedef enum cel_fold_role {
 cel_fold_role cel_fold_role_of(const cel_access *access, cel_reach *reach);
 /* Whether all are something else than OTHER. */
 bool cel_fold_has_shape(const cel_access *access, uint32_t n);
-/* Whether what the task computes is a matter of its accesses alone, item by
- * item, and neither a hint nor a setting fold = 1 has it computed by itself. */
+/* Whether the task may be carried out together with others, as far as its work
+ * says: that computes each item from its accesses alone, and no hint or setting
+ * fold = 1 forbids it. Its accesses are not looked at. */
 bool cel_fold_may_join(const cel_task *task);
-/* Whether it may, and its accesses are such that it may be carried out together
- * with others: then each item is taken to touch of what is WRITTEN or AROUND no
- * more than the mapper gives for that item alone, also along dimensions in
- * which no chunk is cut. */
+/* The same, and what it writes has a fitting role. Then each item is taken to
+ * touch of what is WRITTEN or AROUND no more than the mapper gives for that
+ * item alone, also along dimensions in which no chunk is cut. */
 bool cel_fold_is_itemwise(const cel_task *task);
 
 #endif

@@ -289,6 +289,7 @@ static cel_status add_seam(cel_instr_graph *graph, const cel_command *command,
 
 static cel_status add_sweep(cel_instr_graph *graph, const cel_command *command,
                             const sweep *w) {
+  /* Where the ends meet, a step may also have rows at the other end. */
   const cel_box all = w->ring ? *range_of(w) : hull_of(w);
   for (int64_t i = 0; i < w->bands; ++i) {
     int64_t b = w->up ? i : w->bands - 1 - i;

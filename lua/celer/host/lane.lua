@@ -5,6 +5,7 @@ local buffer = require "string.buffer"
 local ffi = require "ffi"
 local box = require "celer.box"
 local constructs = require "celer.host.constructs"
+local instructions = require "celer.host.instructions"
 local core = require "celer.core"
 local decode = require "celer.host.decode"
 local device_view = require "celer.data.device_view"
@@ -383,7 +384,7 @@ local function nothing() return false end
 -- two of them.
 local function filling(self, f)
   local type_, dims = types.find(self.extra.type), self.extra.dims
-  constructs.make_room(f)
+  instructions.make_room(f)
   local is_known = type_.class == "s" and constructs.only(f, types.is_field(type_))
   return loadstring(loops(dims))(f, types.pack(type_) or nothing, is_known,
     function(p, at, value, i, j, k)

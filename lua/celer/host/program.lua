@@ -3,9 +3,15 @@
 local bit = require "bit"
 local util = require "jit.util"
 local core = require "celer.core"
+local instructions = require "celer.host.instructions"
 local tables = require "celer.tables"
 
 local M = {}
+
+local opcode_in, is_of_loop = instructions.opcode_in, instructions.is_of_loop
+local GLOBAL_GET = opcode_in("return x", 2)
+local JUMP, JUMP_TO_NEXT =
+  opcode_in("for x in f do end", 4), opcode_in("for x in next do end", 4)
 
 ---@class celer.program
 ---@field code string  as string.dump has it, which differs between ranks: it holds
@@ -13,40 +19,6 @@ local M = {}
 ---@field hash string  of what the code does, the same on all ranks
 ---@field globals string[]  their names
 ---@field of_celer boolean
-
-local function opcode_at(f, pc) return bit.band(util.funcbc(f, pc), 0xff) end
-
---- An opcode of a text, counted from its end, as this LuaJIT numbers them: its own list
---- of them would have to be found on disk.
----@param text string
----@param from_end integer
----@return integer
-function M.opcode_in(text, from_end)
-  local f = loadstring(text)
-  return opcode_at(f, util.funcinfo(f).bytecodes - from_end)
-end
-
-local opcode_in = M.opcode_in
-local GLOBAL_GET = opcode_in("return x", 2)
-local FOR, LOOP = opcode_in("for i = 1, 2 do end", 3), opcode_in("while x do end", 3)
-local CALL_ITERATOR, JUMP = opcode_in("for x in f do end", 3), opcode_in("for x in f do end", 4)
-local CALL_NEXT, JUMP_TO_NEXT =
-  opcode_in("for x in next do end", 3), opcode_in("for x in next do end", 4)
-
--- LuaJIT rewrites the instructions of loops while they run, on each rank in its own
--- time: those of FOR to LOOP, which has two of them behind it, and the calls of
--- iterators. Their operands follow from those of others. A return becomes the last of
--- these, too, where a function that calls itself is compiled from there.
-M.COMPILED_LOOP = LOOP + 2
-
---- Whether an opcode is one of those.
----@param opcode integer
----@return boolean
-function M.is_of_loop(opcode)
-  return opcode >= FOR and opcode <= M.COMPILED_LOOP or opcode == CALL_ITERATOR
-    or opcode == CALL_NEXT
-end
-local is_of_loop = M.is_of_loop
 
 local read
 

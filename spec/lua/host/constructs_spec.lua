@@ -1,5 +1,6 @@
 -- Which functions return tables that they write down, with known fields alone.
 local constructs = require("celer.host.constructs")
+local instructions = require("celer.host.instructions")
 
 local fields = { x = true, y = true, true, true }
 local function is_field(key) return fields[key] end
@@ -112,12 +113,18 @@ describe("celer.constructs", function()
     local read = loadstring(
       "return function(i) return { x = i, y = 1, z = 2, w = 3, v = 4, a = i, b = i } end")()
     local lost, mended = loadstring(string.dump(read)), loadstring(string.dump(read))
-    constructs.make_room(mended)
+    instructions.make_room(mended)
+    local outer = loadstring(
+      "return function(i) return { x = i, y = 1, z = 2, w = 3, v = 4, a = i, b = i } end")
+    instructions.keep_room(outer)
+    local kept = loadstring(string.dump(outer))()
     collectgarbage()
     collectgarbage("stop")
-    local a, b, c = memory(read), memory(lost), memory(mended)
+    local a, b, c, d = memory(read), memory(lost), memory(mended), memory(kept)
     collectgarbage("restart")
-    assert.is_true(a < 500 and b > 2000 and c < 500, ("%g, %g, %g"):format(a, b, c))
+    assert.is_true(a < 500 and b > 2000 and c < 500 and d < 500,
+      ("%g, %g, %g, %g"):format(a, b, c, d))
+    assert.same(read(5), kept(5))
     assert.same(read(5), mended(5))
     assert.same({ x = 5, y = 1, z = 2, w = 3, v = 4, a = 5, b = 5 }, mended(5))
   end)
