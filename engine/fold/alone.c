@@ -68,6 +68,14 @@ static bool say_access(const cel_task *task, char *text, size_t size) {
   return false;
 }
 
+/* Why `next` is not taken together with the task before it. */
+static const char *why_apart(const cel_task *task, const cel_task *next) {
+  if (!cel__fold_may_be_step(next)) return "is no step";
+  bool alike =
+      task->dims == next->dims && cel_box_equal(&task->range, &next->range);
+  return alike ? "may not follow it" : "has another range";
+}
+
 bool cel__fold_why_alone(cel__fold_depths *depths, const cel_task *task,
                          const cel_task *next, char *text, size_t size) {
   text[0] = '\0';
@@ -86,7 +94,6 @@ bool cel__fold_why_alone(cel__fold_depths *depths, const cel_task *task,
   else if (next != NULL)
     cel_text_append(text, size, "'%s' of line %d comes next, and %s",
                     cel__name_of(next->name), next->location.line,
-                    cel__fold_may_be_step(next) ? "may not follow it"
-                                                : "is no step");
+                    why_apart(task, next));
   return text[0] != '\0';
 }

@@ -500,7 +500,13 @@ describe("the window of folds", function()
     told = {}
     task({ name = "less", line = 20, range = { 31 }, fold = 0, { v, "read", grown(1), clamped },
       { u, "discard_write", same(1) } })
-    assert.equal(d .. " 'less' of line 20 comes next, and may not follow it", told[1])
+    assert.equal(d .. " 'less' of line 20 comes next, and has another range", told[1])
+    local e = step(u, v, { fold = 0 })
+    told = {}
+    task({ name = "whole", line = 21, range = { 32 }, fold = 0, { v, "read", all(1) },
+      { u, "discard_write", same(1) } })
+    assert.equal(e .. " 'whole' of line 21 comes next, and may not follow it", told[1])
+    step(v, u, { fold = 0 })
     told = {}
     p:epoch()
     assert.matches("line %d+ waits", told[1])
