@@ -335,9 +335,6 @@ enum {
   CEL_TUNE_CREW_HUSH_NS = 1000000,
   /* Of a job's blocks, one part in so many is run as one at most, untried. */
   CEL_TUNE_CREW_SHARE = 8,
-  /* Least bytes of a row for its array to be shifted (device/backend.h). A row
-   * of one or two lines would touch one more. */
-  CEL_TUNE_SHIFTED_ROW = 1024,
   /* Folds (device/bands.h). A band has about so many items of a step: some
    * microseconds of work, beside which a call costs nothing, and few enough for
    * the bands of all steps to stay in a cache. */

@@ -66,6 +66,25 @@ constexpr bool sampled = false;
 constexpr bool all_are_long = sampled || CELER_ROWS == 1;
 constexpr bool all_are_short = !sampled && CELER_ROWS == 0;
 
+// Calls at(begin, end) for items of a row of `size`: of a long one first for
+// those up to where a line of the cache begins. Else each vector of the rest
+// would lie in two lines, mostly because the row's first item is computed
+// apart. What comes first goes in shorter vectors, and one by one; so rows are
+// not cut that take no longer than that.
+template <class X, class At>
+static CELER_FN void stretches(X begin, X end, X size, const At &at) {
+  constexpr X line = 16, least = 1536; // items; a line of floats
+  X to = end;
+  if (end - begin >= least && size % line == 0 && begin % line != 0)
+    to = begin - begin % line + line;
+#pragma GCC unroll 1
+  do {
+    at(begin, to);
+    begin = to;
+    to = end;
+  } while (begin < end);
+}
+
 // Items [begin, end) of a row of `size`; those that reduce are in order. Others
 // are computed apart at the row's two ends, and between them the compiler is to
 // prove that there are neighbours: u(max(i - 1, 0)) and u(min(i + 1, size - 1))
@@ -83,11 +102,13 @@ static CELER_FN void row(X begin, X end, X size, const At &at) {
       const X i = side == 0 ? 0 : last;
       if (begin <= i && i < end) at(i);
     }
-    const X right = (begin > 1 ? begin : 1) + 1;
-    const X stop = end < last ? end : last;
-    if (stop > last) __builtin_unreachable();
-    CELER_INDEPENDENT
-    for (X k = 0; k + right <= stop; ++k) at(k + right - 1);
+    stretches(begin > 1 ? begin : X(1), end < last ? end : last, size,
+              [&](X first, X stop) CELER_ALWAYS {
+                const X right = first + 1;
+                if (first < 1 || stop > last) __builtin_unreachable();
+                CELER_INDEPENDENT
+                for (X k = 0; k + right <= stop; ++k) at(k + right - 1);
+              });
   }
 }
 

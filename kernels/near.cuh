@@ -331,8 +331,11 @@ template <auto F, int D, class X> struct near_loop {
     if constexpr (in_order || (Known != inside && Known != inside_row)) {
       for (X k = begin; k < end; ++k) one<Known>(c, i, j, k, a...);
     } else {
-      CELER_INDEPENDENT
-      for (X k = begin; k < end; ++k) one<Known>(c, i, j, k, a...);
+      stretches(begin, end, X(c->range.max[D - 1]),
+                [&](X from, X to) CELER_ALWAYS {
+                  CELER_INDEPENDENT
+                  for (X k = from; k < to; ++k) one<Known>(c, i, j, k, a...);
+                });
     }
   }
 

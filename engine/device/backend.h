@@ -133,14 +133,6 @@ struct cel_backend {
   /* Bytes that are to be committed in each memory at once, in whole grains; 0:
    * as many as there are. Whoever reserves and commits keeps to it. */
   uint64_t capacity[1 + CEL_DEVICES];
-  /* Arrays of at least `bytes`, with rows of at least `row` bytes, begin so
-   * that their second element begins a cache line. A loop over a whole row
-   * computes its first item apart (kernels/loop.cuh), so its vectors lie in
-   * whole lines then. exec/reserved.c places them. row 0: none are shifted, as
-   * always where there is a grain. */
-  struct {
-    uint64_t bytes, row;
-  } shifted;
   /* Memory of at least `bytes`, page-aligned where large, committed as it is
    * touched, uninitialised. CEL_E_MEMORY says how much was asked and what is
    * free. */

@@ -479,7 +479,6 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
                     config->devices);
   simulated *s = cel_alloc_zero(sizeof *s);
   bool own = config->own_memory || config->devices > 1;
-  bool limited = config->grain != 0 || config->capacity != 0;
   s->random.state = config->seed;
   s->park = config->park;
   s->face = (cel_backend){
@@ -500,7 +499,6 @@ cel_status cel_backend_simulated(const cel_backend_config *config,
       .decommit = decommit,
       .reserve = reserve,
       .release = release,
-      .shifted = {.row = !limited && config->seed / 64 % 2 == 0 ? 1 : 0},
       .spares = config->spares,
       .left = left,
       .folds = folds,

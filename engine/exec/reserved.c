@@ -49,43 +49,6 @@ void cel_reserved_say(const cel_reserved_list *list, int32_t memory, char *text,
   cel_vec_release(&all);
 }
 
-/* ---- where arrays begin -------------------------------------------------- */
-
-static bool may_shift(const cel_backend *b, uint64_t bytes) {
-  cel_assert(b->grain == 0 || b->shifted.row == 0);
-  return b->shifted.row > 0 && bytes >= b->shifted.bytes;
-}
-
-/* Bytes before an allocation's first element, whose second one then begins a
- * cache line. Both are as aligned as elements have to be. Of one dimension most
- * loops begin in the middle, and at a line as it is. */
-static uint64_t shift_of(const cel_backend *b, const cel_allocation *a) {
-  const int32_t dims = a->buffer->dims;
-  const uint64_t size = a->buffer->element_size;
-  if (dims < 2 || !may_shift(b, a->reserve)) return 0;
-  const int64_t *min = a->layout.min, *max = a->layout.max;
-  uint64_t row = (uint64_t)(max[dims - 1] - min[dims - 1]) * size;
-  return row < b->shifted.row ? 0 : (CEL_LINE - size % CEL_LINE) % CEL_LINE;
-}
-
-/* Bytes to reserve for an array of so many. There is room for any shift, as an
- * heir of the same size may need another. */
-static uint64_t room_of(const cel_backend *b, uint64_t bytes) {
-  return may_shift(b, bytes) ? bytes + CEL_LINE : bytes;
-}
-
-static cel_status reserve_shifted(cel_backend *b, const cel_reserved *r,
-                                  void **out) {
-  CEL_TRY(b->reserve(b, r->memory, room_of(b, r->bytes), out));
-  *out = (char *)*out + r->shift;
-  return CEL_E_OK;
-}
-
-static void release_shifted(cel_backend *b, const cel_reserved *r,
-                            void *address) {
-  b->release(b, r->memory, (char *)address - r->shift, room_of(b, r->bytes));
-}
-
 /* ---- spares -------------------------------------------------------------- */
 
 static cel_box range_of(uint64_t begin, uint64_t end) {
@@ -95,7 +58,7 @@ static cel_box range_of(uint64_t begin, uint64_t end) {
 static void drop_spare(cel_backend *b, cel_reserved *r) {
   if (r->spare == NULL) return;
   cel_assert(r->busy == 0);
-  release_shifted(b, r, r->spare);
+  b->release(b, r->memory, r->spare, r->bytes);
   cel_region_clear(&r->spare_ranges);
   r->spare = NULL;
 }
@@ -127,7 +90,7 @@ void *cel_reserved_spare(cel_reserved_list *list, cel_backend *backend,
   bool made = r->spare == NULL;
   if (made) {
     if (r->whole && left_in(backend, r->memory) < r->bytes) return NULL;
-    if (reserve_shifted(backend, r, &r->spare) != CEL_E_OK)
+    if (backend->reserve(backend, r->memory, r->bytes, &r->spare) != CEL_E_OK)
       return r->spare = NULL;
   }
   if (!r->whole && commit_spare(backend, r) != CEL_E_OK) {
@@ -176,13 +139,12 @@ bool cel_reserved_make_room(cel_reserved_list *list, cel_backend *backend,
 
 static cel_status reserve(cel_reserved_list *list, cel_backend *b,
                           cel_allocation *a) {
+  CEL_TRY(b->reserve(b, a->memory, a->reserve, &a->address));
   cel_reserved r = {.memory = a->memory,
                     .bytes = a->reserve,
-                    .shift = shift_of(b, a),
+                    .address = a->address,
                     .buffer = a->buffer,
                     .whole = b->grain == 0 || a->reserve < b->whole};
-  CEL_TRY(reserve_shifted(b, &r, &a->address));
-  r.address = a->address;
   if (b->grain != 0 && r.whole) r.committed = r.bytes;
   cel_vec_push(&list->all, r);
   return CEL_E_OK;
@@ -197,10 +159,11 @@ static void forget(cel_backend *b, cel_reserved *r) {
 static void release(cel_reserved_list *list, cel_backend *b,
                     cel_allocation *a) {
   cel_reserved *r = reserved_at(list, a->address);
-  cel_assert(r != NULL);
-  forget(b, r);
-  release_shifted(b, r, r->address);
-  cel_vec_swap_out(&list->all, (uint32_t)(r - list->all.at));
+  if (r != NULL) {
+    forget(b, r);
+    cel_vec_swap_out(&list->all, (uint32_t)(r - list->all.at));
+  }
+  b->release(b, a->memory, a->address, a->reserve);
   a->address = NULL;
 }
 
@@ -209,10 +172,8 @@ bool cel_reserved_hand_on(cel_reserved_list *list, cel_backend *backend,
   cel_reserved *r = reserved_at(list, allocation->address);
   if (r == NULL || !r->whole) return false;
   drop_spare(backend, r);
-  char *memory = (char *)r->address - r->shift;
   r->buffer = heir->buffer;
-  r->shift = shift_of(backend, heir);
-  r->address = heir->address = memory + r->shift;
+  heir->address = allocation->address;
   allocation->address = NULL;
   return true;
 }
@@ -222,7 +183,7 @@ void cel_reserved_release(cel_reserved_list *list, cel_backend *backend) {
     cel_reserved *r = &list->all.at[i];
     r->busy = 0;
     forget(backend, r);
-    release_shifted(backend, r, r->address);
+    backend->release(backend, r->memory, r->address, r->bytes);
   }
   cel_vec_release(&list->all);
 }

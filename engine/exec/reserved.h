@@ -19,9 +19,6 @@
 typedef struct cel_reserved {
   int32_t memory;
   uint64_t bytes;
-  /* `address` and `spare` begin so many bytes into what the backend reserved.
-   */
-  uint64_t shift;
   void *address;
   const cel_buffer *buffer;
   bool whole;         /* has all its memory, always */
@@ -45,8 +42,8 @@ bool cel_reserved_make_room(cel_reserved_list *list, cel_backend *backend,
  * as the backend. */
 cel_status cel_reserved_change(cel_reserved_list *list, cel_backend *backend,
                                const cel_instr *instr);
-/* *heir takes the memory of an allocation that would be freed, of which it may
- * begin at another address; false: not all of it is there. */
+/* *heir takes the memory of an allocation that would be freed; false: not all
+ * of it is there. */
 bool cel_reserved_hand_on(cel_reserved_list *list, cel_backend *backend,
                           cel_allocation *allocation, cel_allocation *heir);
 /* Spare memory for an allocation; null: there is no room for it. */

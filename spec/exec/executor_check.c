@@ -1,4 +1,4 @@
-/* executor_check issue [COUNT] | failure | memory | shifted
+/* executor_check issue [COUNT] | failure | memory
  *
  * The executor on random instruction graphs, over a backend and a transport
  * that check every issue against a model of what is complete. Run by
@@ -11,7 +11,6 @@
 #include "base/random.h"
 #include "base/vec.h"
 #include "exec/executor.h"
-#include "exec/reserved.h"
 
 enum {
   MOST = 400,
@@ -716,108 +715,12 @@ static int check_memory(void) {
   return 0;
 }
 
-/* What is reserved and not released. */
-typedef struct piece {
-  void *at;
-  uint64_t bytes;
-} piece;
-static CEL_VEC(piece) pieces;
-
-static cel_status reserve_lines(cel_backend *b, int32_t memory, uint64_t bytes,
-                                void **out) {
-  (void)b, (void)memory;
-  *out = cel_alloc_lines(bytes);
-  cel_vec_push(&pieces, (piece){*out, bytes});
-  return CEL_E_OK;
-}
-
-static void release_lines(cel_backend *b, int32_t memory, void *p,
-                          uint64_t bytes) {
-  (void)b, (void)memory;
-  uint32_t i = 0;
-  while (i < pieces.n && pieces.at[i].at != p) ++i;
-  if (i == pieces.n || pieces.at[i].bytes != bytes)
-    wrong("releases something else", bytes);
-  cel_vec_swap_out(&pieces, i);
-  cel_free(p);
-}
-
-static void check_begin(const void *address, uint64_t begins, uint64_t i) {
-  if ((uintptr_t)address % 64 != begins) wrong("begins there", i);
-}
-
-/* Arrays of long rows begin so that their second element begins a line, also in
- * memory that another one leaves them. */
-static int check_shifted(void) {
-  enum { BYTES = 6144 };
-  static const struct {
-    int32_t dims;
-    uint32_t size;
-    cel_box layout;
-    uint64_t begins; /* so many bytes behind a line's beginning */
-  } as[] = {
-      {2, 4, {{0, 0, 0}, {6, 256, 1}}, 60},
-      {2, 8, {{5, 2, 0}, {11, 130, 1}}, 56},
-      {1, 8, {{0, 0, 0}, {768, 1, 1}}, 0},
-      {2, 12, {{0, 0, 0}, {4, 128, 1}}, 52},
-      {3, 1, {{3, 1, 0}, {6, 2, 2048}}, 63},
-      {2, 4, {{0, 0, 0}, {12, 128, 1}}, 0},
-      {2, 96, {{0, 0, 0}, {1, 64, 1}}, 32},
-      {2, 64, {{0, 0, 0}, {2, 48, 1}}, 0},
-  };
-  enum { LAYOUTS = sizeof as / sizeof as[0] };
-  static cel_buffer of[LAYOUTS];
-  cel_backend b = {.reserve = reserve_lines,
-                   .release = release_lines,
-                   .shifted = {BYTES, 1024}};
-  cel_reserved_list list = {0};
-  for (uint64_t i = 0; i < LAYOUTS; ++i) {
-    of[i] = (cel_buffer){.dims = as[i].dims, .element_size = as[i].size};
-    allocations[i] = (cel_allocation){
-        .buffer = &of[i], .layout = as[i].layout, .reserve = BYTES};
-  }
-  for (uint64_t i = 0; i < LAYOUTS; ++i)
-    for (uint64_t k = 0; k < LAYOUTS; ++k) {
-      cel_allocation *a = &allocations[i], *heir = &allocations[k];
-      cel_instr instr = {.kind = CEL_INSTR_ALLOC, .memory.allocation = a};
-      if (cel_reserved_change(&list, &b, &instr) != CEL_E_OK) abort();
-      check_begin(a->address, as[i].begins, i);
-      memset(a->address, 1, BYTES);
-      if (k % 2 == 0) { /* a fold has used it */
-        check_begin(cel_reserved_spare(&list, &b, a), as[i].begins, i);
-        cel_reserved_swap(&list, a);
-        memset(a->address, 1, BYTES);
-      }
-      if (k != i && !cel_reserved_hand_on(&list, &b, a, heir))
-        wrong("is not handed on", i);
-      check_begin(heir->address, as[k].begins, k);
-      memset(heir->address, 1, BYTES);
-      if (i % 2 == 0)
-        check_begin(cel_reserved_spare(&list, &b, heir), as[k].begins, k);
-      instr.kind = CEL_INSTR_FREE;
-      instr.memory.allocation = heir;
-      if (cel_reserved_change(&list, &b, &instr) != CEL_E_OK) abort();
-      if (pieces.n > 0) wrong("is not released", i);
-    }
-  allocations[0].reserve = BYTES - 1;
-  cel_instr instr = {.kind = CEL_INSTR_ALLOC, .memory.allocation = allocations};
-  if (cel_reserved_change(&list, &b, &instr) != CEL_E_OK) abort();
-  check_begin(allocations[0].address, 0, 0);
-  if (pieces.at[0].bytes != BYTES - 1) wrong("takes more", 0);
-  cel_reserved_release(&list, &b);
-  cel_vec_release(&pieces);
-  printf("%d pairs\n", LAYOUTS * LAYOUTS);
-  return 0;
-}
-
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "issue") == 0)
     return check_issues(argc > 2 ? atoi(argv[2]) : 300);
   if (strcmp(what, "failure") == 0) return check_failure();
   if (strcmp(what, "memory") == 0) return check_memory();
-  if (strcmp(what, "shifted") == 0) return check_shifted();
-  fprintf(stderr,
-          "executor_check issue [COUNT] | failure | memory | shifted\n");
+  fprintf(stderr, "executor_check issue [COUNT] | failure | memory\n");
   return 2;
 }

@@ -27,12 +27,6 @@ describe("the executor", function()
     assert.equal(0, r.status)
   end)
 
-  it("lets arrays of long rows begin where loops over them find lines", function()
-    local r = celer.exec({ program, "shifted" })
-    assert.equal("64 pairs\n", r.stdout)
-    assert.equal(0, r.status)
-  end)
-
   it("issues nothing after a failure, and takes in what runs", function()
     local r = celer.exec({ program, "failure" })
     assert.equal("200 graphs\n", r.stdout)

@@ -142,7 +142,6 @@ static void destroy(cel_backend *b) {
 static void limit(cel_backend *b, uint64_t capacity) {
   if (capacity == 0) return;
   b->grain = PAGE;
-  b->shifted.row = 0;
   b->whole = CEL_MEMORY_SMALL;
   b->block = cel__backend_block(capacity, PAGE);
   b->commit = commit;
@@ -162,7 +161,6 @@ static cpu *make(const cel_backend_config *config) {
       .kernel_lanes = KERNEL_LANES,
       .copy_lanes = COPY_LANES,
       .holds = true,
-      .shifted = {CEL_MEMORY_SMALL, CEL_TUNE_SHIFTED_ROW},
       .aside = &c->aside,
       .reserve = reserve,
       .release = release,

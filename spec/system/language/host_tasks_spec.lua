@@ -1,6 +1,4 @@
 -- Host tasks: where they run, what they see of buffers, and what they capture.
-local celer = require("spec.support.celer")
-local scratch = require("spec.support.scratch")
 local script = require("spec.support.script")
 
 describe("a host task", function()
@@ -384,33 +382,6 @@ q:submit(function(cg)
 end)
 q:wait()
 ]==])
-
-  -- Loops over rows of the first two begin where a line does, at the second element.
-  it("finds arrays of long rows where loops over them find whole lines", function()
-    local path = scratch.path(".lua")
-    scratch.write(path, [==[
-local celer = require "celer"
-local ffi = require "ffi"
-local q = celer.queue()
-for _, case in ipairs { { "float", { 256, 256 } }, { "double", { 3, 64, 128 } },
-  { "float", { 65536 } }, { "float", { 1024, 64 } }, { "float", { 64, 256 } } } do
-  local u = celer.buffer(case[1], case[2])
-  q:submit(function(cg)
-    cg:host_task(celer.on_master, function(_, u)
-      print(tonumber(ffi.cast("uintptr_t", u:window().pointer)) % 64)
-    end, cg:discard_write(u, celer.all))
-  end)
-  q:wait()
-end
-]==])
-    local function printed(option, value)
-      local r = celer.run { "run", "--backend", "cpu", option, value, path }
-      assert.equal("", r.stderr)
-      return (r.stdout:gsub("\n", " "))
-    end
-    assert.equal("60 56 0 0 0 ", printed("--devices", "1"))
-    assert.equal("0 0 0 0 0 ", printed("--device-memory", "8M"))
-  end)
 
   for _, case in ipairs {
     { "celer.buffer('int', 3):free()", "cannot be used in a host task" },

@@ -2,6 +2,39 @@
 local script = require("spec.support.script")
 
 describe("a kernel", function()
+  -- Vectors of long rows begin with a line, where the length allows that.
+  script.everywhere("computes each item of long rows once, and what it reads beside it", [==[
+local edges = celer.kernel [[
+  kernel void edges(item<2> it, in<int, 2> u, inout<int, 2> v) {
+    const int y = it[0], x = it[1], w = it.range(1);
+    v(y, x) += 1000 * u(y, max(x - 1, 0)) + u(y, min(x + 1, w - 1));
+  }
+  kernel void torus(item<2> it, near<int, 2> u, inout<int, 2> v) {
+    const int y = it[0], x = it[1];
+    v(y, x) += 1000 * u(y, x - 1) + u(y, x + 2);
+  }]]
+for _, w in ipairs { 1535, 1536, 1537, 1552, 1553, 1568, 3200 } do
+  local u = celer.buffer("int", { 3, w }, { init = function(i, j) return (7 * i + j) % 61 end })
+  local v = celer.buffer("int", { 3, w }, { init = function(i, j) return i + j end })
+  q:submit(function(cg)
+    cg:parallel_for({ 3, w }, edges.edges, cg:read(u, celer.clamped(0, 1)), cg:read_write(v))
+  end)
+  q:submit(function(cg)
+    cg:parallel_for({ 3, w }, edges.torus, cg:read(u, celer.periodic(0, 2)), cg:read_write(v))
+  end)
+  local found, wrong = q:wait(v), 0
+  for i = 0, 2 do
+    local function at(j) return (7 * i + j) % 61 end
+    for j = 0, w - 1 do
+      local wanted = i + j + 1000 * at(math.max(j - 1, 0)) + at(math.min(j + 1, w - 1))
+        + 1000 * at((j - 1) % w) + at((j + 2) % w)
+      if found(i, j) ~= wanted then wrong = wrong + 1 end
+    end
+  end
+  same("wrong of " .. w, wrong, 0)
+end
+]==])
+
   script.everywhere("uses functions, includes, defines and its neighbours", [==[
 local n = 12
 local o = celer.buffer("int", n)
