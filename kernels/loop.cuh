@@ -69,11 +69,11 @@ constexpr bool all_are_short = !sampled && CELER_ROWS == 0;
 // Calls at(begin, end) for items of a row of `size`: of a long one first for
 // those up to where a line of the cache begins. Else each vector of the rest
 // would lie in two lines, mostly because the row's first item is computed
-// apart. What comes first goes in shorter vectors, and one by one; so rows are
-// not cut that take no longer than that.
+// apart. What comes first goes in shorter vectors, and one by one: where items
+// are much work, that takes a twentieth of the shortest rows that are cut.
 template <class X, class At>
 static CELER_FN void stretches(X begin, X end, X size, const At &at) {
-  constexpr X line = 16, least = 1536; // items; a line of floats
+  constexpr X line = 16, least = 4000; // items; a line of floats
   X to = end;
   if (end - begin >= least && size % line == 0 && begin % line != 0)
     to = begin - begin % line + line;

@@ -13,7 +13,7 @@ local edges = celer.kernel [[
     const int y = it[0], x = it[1];
     v(y, x) += 1000 * u(y, x - 1) + u(y, x + 2);
   }]]
-for _, w in ipairs { 1535, 1536, 1537, 1552, 1553, 1568, 3200 } do
+for _, w in ipairs { 3999, 4000, 4001, 4016, 4017, 4800 } do
   local u = celer.buffer("int", { 3, w }, { init = function(i, j) return (7 * i + j) % 61 end })
   local v = celer.buffer("int", { 3, w }, { init = function(i, j) return i + j end })
   q:submit(function(cg)
